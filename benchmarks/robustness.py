@@ -24,7 +24,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_table_file
 from prism_irl.mdp import MDP
-from prism_irl.rewards import backoff
+from prism_irl.rewards import tabular
 from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.networks import SPAN, Transformer
 from timing import Row
@@ -91,7 +91,7 @@ def backoff_row(n_steps: int, history: int) -> Row:
         return table.policies
 
     def in_numpy() -> np.ndarray:
-        with mock.patch.object(backoff, "_compiled", return_value=None):
+        with mock.patch.object(tabular, "_compiled", return_value=None):
             return fitted()
 
     np.testing.assert_allclose(fitted(), in_numpy(), rtol=1e-12)

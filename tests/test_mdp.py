@@ -91,13 +91,6 @@ class TestCounting:
         for s, a in [(2, 0), (1, 1), (0, 0), (2, 1), (3, 1)]:
             np.testing.assert_allclose(P[s, a], np.eye(4)[s])
 
-    def test_smoothing_spreads_over_successors_seen_from_the_state(self) -> None:
-        demos = demonstrations([(0, 0), (1, 0), (0, 1), (2, 0), (0, 0), (1, 0)])
-        P = MDP.from_demonstrations(demos, smoothing=0.5).transitions.toarray().reshape(4, 2, 4)
-        np.testing.assert_allclose(P[0, 0], [0, 2.5 / 3, 0.5 / 3, 0])
-        np.testing.assert_allclose(P[0, 1], [0, 0.5 / 2, 1.5 / 2, 0])
-        np.testing.assert_allclose(P[1, 1], np.eye(4)[1])
-
     def test_valid_actions_are_taken_over(self) -> None:
         valid = np.array([[1, 1], [1, 0], [0, 1], [1, 1]], dtype=bool)
         mdp = MDP.from_demonstrations(demonstrations([(0, 1), (1, 0), (0, 0)], valid_actions=valid), 0.5)
@@ -110,11 +103,9 @@ class TestCounting:
         assert demos.states.dtype == np.uint8
         assert MDP.from_demonstrations(demos).transitions[250 * 4 + 3, 251] == 1
 
-    def test_one_step_trajectories_and_negative_smoothing(self) -> None:
+    def test_one_step_trajectories(self) -> None:
         demos = demonstrations([(0, 1)], [(1, 1)])
         np.testing.assert_array_equal(MDP.from_demonstrations(demos).mean_transitions().toarray(), np.eye(4))
-        with pytest.raises(InputError, match="smoothing"):
-            MDP.from_demonstrations(demos, smoothing=-1)
 
 
 class TestPlanning:

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.data.continuous import linear_design
+from gaussian import linear_design
 from prism_irl.data.demonstrations import Demonstrations
 from worlds.manipulation import ACTION_NAMES, STATE_NAMES
 

@@ -10,11 +10,12 @@ import numpy as np
 
 from bridge import features as manipulation_features
 from bridge.data import Bridge, Data, FloatArray, IntArray
+from gaussian import chain_data, gaussian_chain, smoothed
 from harness import build_method
 from prism_irl.data.contexts import with_memory
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.phase_baselines import KMeansPhases, chain_data, gaussian_chain, smoothed
+from prism_irl.models.phase_baselines import k_means
 from prism_irl.models.presets import FeaturePRISM
 from prism_irl.models.references import MEMORY, one_policy
 
@@ -150,6 +151,6 @@ def _habit(model: IntentionModel, demos: Demonstrations) -> Run:
 def _kmeans(n_phases: int, vectors: FloatArray, demos: Demonstrations) -> Run:
     def run(train: IntArray, test: IntArray) -> Outcome:
         steps = np.isin(demos.trajectory_index, train)
-        return Outcome(KMeansPhases(n_phases).fit(vectors[steps]).predict(vectors), {}, None)
+        return Outcome(k_means(n_phases).fit(vectors[steps]).predict(vectors), {}, None)
 
     return run

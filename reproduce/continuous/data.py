@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from continuous import arm
+from gaussian import smoothed
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_arrays
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
-from prism_irl.models.phase_baselines import smoothed
 from prism_irl.scale import fanout
 from worlds.goals2d import GoalsSquare
 from worlds.manipulation import ACTION_NAMES, STATE_NAMES, PickAndPlace

@@ -20,7 +20,7 @@ from prism_irl.data.continuous import around, moving, standardised
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.labels import ari
 from prism_irl.models.intentions import Intentions
-from prism_irl.models.phase_baselines import KMeansPhases
+from prism_irl.models.phase_baselines import k_means
 from prism_irl.models.references import MEMORY, one_policy
 from prism_irl.rewards.options import Features, Windows
 from worlds.point_maze import PointMaze
@@ -166,7 +166,7 @@ def run_method(method: str, data: Data, seed: int, options: dict[str, Any]) -> O
         return Outcome((K * share).astype(np.int64))
     if method.startswith("kmeans"):
         vectors = _clustered(method, data)
-        return Outcome(KMeansPhases(K, seed=seed).fit(vectors).predict(vectors))
+        return Outcome(k_means(K, seed).fit(vectors).predict(vectors))
     if method.endswith("-consensus"):
         return Outcome(agreed(method, data, seed, {**LIMITS["windows-power"], **options}))
     demos, pair = shown(method, data), pair_of(method)

@@ -100,7 +100,8 @@ def _score(entry: Mapping[str, Any] | None) -> float:
 
 def bars(path: Path, result: dict[str, Any]) -> str:
     """(a): the best methods by predictive likelihood, then the paper scores with the published numbers."""
-    ranked, n = method_bar_rows(result), len(result["methods"])
+    ranked = sorted(method_bar_rows(result), key=lambda row: (not row["is_likelihood"], -float(row["mean"])))
+    n = len(result["methods"])
     rows = [row for i, row in enumerate(ranked) if i < N_BARS or not row["is_likelihood"]]
     figure, (ax,) = style.new_figure(width=6.2, height=0.7 + 0.24 * len(rows))
     charts.method_bars(ax, rows)

@@ -64,13 +64,10 @@ def seeded(seed: int, *, needed: bool = True) -> Iterator[None]:
 
 def limit_threads(n: int) -> None:
     """Use at most ``n`` threads in torch and in compiled kernels: fits side by side must not fight for cores."""
+    import numba
     import torch
 
     torch.set_num_threads(n)
-    try:
-        import numba
-    except ImportError:  # numba is an extra
-        return
     numba.set_num_threads(min(n, numba.get_num_threads()))
 
 

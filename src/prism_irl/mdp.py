@@ -70,7 +70,7 @@ class MDP:
         return cls(table.reshape(-1, table.shape[2]), discount, valid_actions)
 
     @classmethod
-    def from_demonstrations(cls, demos: Demonstrations, discount: float = 0.97, smoothing: float = 0.0) -> MDP:
+    def from_demonstrations(cls, demos: Demonstrations, discount: float = 0.97) -> MDP:
         """Estimate P(s'|s, a) from counts of (s_t, a_t, s_{t+1}) inside trajectories, never across them.
 
         A pair (s, a) that was never seen with a successor becomes a self-loop: the data say nothing about where it
@@ -83,23 +83,12 @@ class MDP:
             Its `valid_actions` are taken over; all actions are valid where it has none.
         discount : float
             γ of the new MDP.
-        smoothing : float
-            Pseudo-count that a seen pair (s, a) gives to each successor seen from s under any action: for noisy
-            action tokens. Successors never seen from s keep probability 0.
         """
-        if not (np.isfinite(smoothing) and smoothing >= 0):
-            raise InputError(f"The smoothing is {smoothing}; give a finite number of at least 0.")
         S, A = int(demos.n_states), int(demos.n_actions)
-        followed, state_of_pair = _successors(demos), np.arange(S * A) // A
-        seen = followed.sum(axis=1) > 0
-        unseen = np.flatnonzero(~seen)
-        loops = sparse.coo_array((np.ones(len(unseen)), (unseen, state_of_pair[unseen])), shape=(S * A, S))
+        followed = _successors(demos)
+        unseen = np.flatnonzero(followed.sum(axis=1) == 0)
+        loops = sparse.coo_array((np.ones(len(unseen)), (unseen, unseen // A)), shape=(S * A, S))
         counts = followed + loops.tocsr()
-        if smoothing:
-            pairs = followed.tocoo()
-            support = sparse.coo_array((pairs.data, (pairs.row // A, pairs.col)), shape=(S, S)).tocsr()
-            support.data[:] = smoothing
-            counts = counts + sparse.diags_array(seen.astype(np.float64)) @ support[state_of_pair]
         return cls(sparse.diags_array(1.0 / counts.sum(axis=1)) @ counts, discount, demos.valid_actions)
 
     @classmethod

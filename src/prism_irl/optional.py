@@ -31,11 +31,8 @@ def missing(package: str, extra: str) -> InputError:
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:
-    """Decorator that compiles a function, where numba is installed; else the same code runs in plain Python, slowly."""
-    try:
-        import numba
-    except ImportError:  # an extra
-        return lambda function: function
+    """Decorator that compiles a function."""
+    import numba
 
     def decorator(function: Any) -> Any:
         given = {"nogil": True, "error_model": "numpy", **options}

@@ -6,8 +6,6 @@ costs O(K) per step and not O(K²); with a row of weights per intention that is 
 
 Where the agent is matters in four ways, the columns of ``leaving`` (K, 4): away from its place (`QUIT`), entering it
 (`ENTER`: the next action is somebody else's), staying there (`STAY`) and leaving it (`EXIT`).
-
-The compiled passes need numba; without it the same code runs in plain Python, slowly.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
 from prism_irl.arrays import BoolArray, FloatArray, IntArray
@@ -153,19 +152,10 @@ def _parts(run: Callable[[int, int], Any], table: FloatArray, offsets: IntArray)
     cuts = np.searchsorted(offsets, np.linspace(0, offsets[-1], n + 1)).tolist()
     cuts[0], cuts[-1] = 0, len(offsets) - 1
     spans = [(first, last) for first, last in pairwise(cuts) if last > first]
-    if len(spans) == 1 or n_threads() == 1:
+    if len(spans) == 1 or numba.get_num_threads() == 1:
         return [run(*span) for span in spans]
-    with ThreadPoolExecutor(n_threads()) as pool:
+    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         return list(pool.map(lambda span: run(*span), spans))
-
-
-def n_threads() -> int:
-    """Threads that compiled passes may use."""
-    try:
-        import numba
-    except ImportError:  # an extra
-        return 1
-    return int(numba.get_num_threads())
 
 
 @compiled(inline="always")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuous_worlds import walking
+from gaussian import linear_design
 from prism_irl.data.continuous import (
     CONSTANT,
     DIFFERENCE,
@@ -19,7 +20,6 @@ from prism_irl.data.continuous import (
     Movement,
     Units,
     around,
-    linear_design,
     moving,
     share_by_time,
     standardised,

@@ -5,17 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gaussian import chain_data, gaussian_chain, smoothed
 from prism_irl import load
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
 from prism_irl.models.phase_baselines import (
-    KMeansPhases,
-    chain_data,
     change_points,
-    gaussian_chain,
+    k_means,
     phase_baselines,
-    smoothed,
 )
 from prism_irl.models.presets import FeaturePRISM
 
@@ -119,7 +117,7 @@ def test_kmeans_phases_find_far_clusters():
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=200)
     vectors = np.array([[0, 0], [9, 0], [0, 9]])[truth] + rng.normal(size=(200, 2))
-    found = KMeansPhases(3).fit(vectors).predict(vectors)
+    found = k_means(3).fit(vectors).predict(vectors)
     assert label_accuracy(truth, found) == 1.0
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.conftest import random_demonstrations
 
+from gaussian import linear_design
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.data.continuous import linear_design
 from prism_irl.errors import InputError
 from prism_irl.rewards.linear import GaussianPolicies, SoftmaxPolicies
 from prism_irl.rewards.tabular import TabularPolicies

@@ -15,7 +15,6 @@ from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.ordered import OrderedChain
 
-pytest.importorskip("numba")
 lanes = pytest.importorskip("prism_irl.switching.inference_kernel")
 K, S, A = 2, 5, 3
 

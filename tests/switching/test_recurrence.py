@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from prism_irl.data.batching import pad_batch
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.switching import recurrence as fused
 from prism_irl.switching.networks import HistoryNetwork
 
-pytestmark = pytest.mark.skipif(not fused.AVAILABLE, reason="numba is not installed")
 every_network = pytest.mark.parametrize("name", ["rnn", "gru"])
 quick = settings(deadline=None, max_examples=15)
 

@@ -149,10 +149,10 @@ class Analysis:
     @cached_property
     def names(self) -> list[str]:
         """What the K intentions are called: as somebody named them, else by what they do."""
-        from prism_irl.report.names import FILE, read_names
+        from prism_irl.report.names import default_names, names_in
 
-        K, path = int(self.metrics["n_intentions"]), self.folder / "fit" / FILE
-        return list(read_names(path, K)) if path.is_file() else [f"intention {k}" for k in range(K)]
+        K = int(self.metrics["n_intentions"])
+        return names_in(self.folder / "fit", K) or default_names(K)
 
     @property
     def answer(self) -> str:
@@ -353,10 +353,9 @@ def _steps(
     table: Path, folder: Path, settings: Settings, columns: ColumnOptions, world: WorldOptions, demos: Demonstrations
 ) -> dict[str, Callable[[RunFolder], None]]:
     """The commands that are run, by the folders that they leave."""
-    from prism_irl.cli.evidence import evidence
     from prism_irl.cli.fit import fit
     from prism_irl.cli.options import FoldOptions
-    from prism_irl.cli.select import select_command
+    from prism_irl.cli.select import evidence, select_command
     from prism_irl.models.default import default_pair
     from prism_irl.models.settings import defaults_of
 

@@ -85,18 +85,19 @@ def contrast(
     from prism_irl.report.contrast import in_words
     from prism_irl.studies import contrast as study
     from prism_irl.studies.intervals import check_intervals
+    from prism_irl.studies.results import check_new
 
     for name, value in (("intervals", intervals), ("jobs", jobs), ("seed", seed)):
         limits.check_option(name, value)
     data = open_run_data(run, method)
     check_intervals(intervals, data.model, data.demos)
-    study.check_new(run, by, overwrite=overwrite)
+    check_new(study.contrast_path(run, by), f"a contrast by {by!r}", overwrite=overwrite)
     who, unit_name = _units(data, unit)
     demos = data.demos
     if table is not None:
         condition = data.joined(table, by, unit_name, who)
     else:
-        demos, condition, owner = data.stretches(by, "by")
+        demos, condition, owner = data.stretches(by)
         if len(demos) > len(data.demos):
             pieces = f"{len(data.demos):,} of them are compared in {len(demos):,} stretches"
             say(f"{by} changes within trajectories: {pieces}.")
@@ -319,8 +320,9 @@ def imagine(
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.verdict import doubts
     from prism_irl.studies import imagine as study
-    from prism_irl.studies.imagine import check_new, imagined_path, in_words, write_imagined
+    from prism_irl.studies.imagine import imagined_path, in_words, write_imagined
     from prism_irl.studies.intervals import check_intervals
+    from prism_irl.studies.results import check_new
 
     options: dict[str, Any] = {"simulations": simulations, "jobs": jobs, "seed": seed}
     for option, value in {"intervals": intervals, **options}.items():
@@ -335,7 +337,7 @@ def imagine(
     parts = [f"block-{block}" if block else "", dynamics.stem if dynamics else "", "unaware" if unaware else ""]
     parts.insert(2, f"without-{without}" if without else "")
     label = name or "-".join(part for part in parts if part)
-    check_new(run, label, overwrite=overwrite)
+    check_new(imagined_path(run, label), f"the answer {label!r}", overwrite=overwrite)
     with counting_parts("simulations") as on_part:
         options |= {"closed": shut, "resamples": intervals, "on_part": on_part}
         found = study.imagine(data.model, data.demos, change, **options)

@@ -157,9 +157,9 @@ def fit(
             metrics = describe_and_write(path, estimator, rows, **written)
             write_report(path)
         shutil.rmtree(checkpoint)  # last: whatever is killed before that goes on from it
-    from prism_irl.report.names import FILE, read_names
+    from prism_irl.report.names import names_in
 
-    names = read_names(folder.out / FILE, estimator.n_intentions) if (folder.out / FILE).is_file() else None
+    names = names_in(folder.out, estimator.n_intentions)
     folder.tell(metrics, lambda found: show(found, names))
     if known is None and metrics["n_intentions"] > 1 and not (folder.common.json or metrics["density"]):
         print(one_line(f"To test it against a habit: {_test_of(table, folder.out, columns, world)}"))

@@ -33,7 +33,7 @@ from prism_irl.models.describe import describe
 from prism_irl.models.registry import load
 from prism_irl.models.reporting import write_run
 from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import carry_names, default_names, read_names, remember, remembered, told_names
+from prism_irl.report.names import carry_names, default_names, names_in, remember, remembered, told_names
 
 # -- new data, in the language of a fit --------------------------------------------------------------------------------
 
@@ -113,14 +113,14 @@ class RunData(NamedTuple):
         """A column that is the same in all rows of a trajectory, one value for each, (N,)."""
         return per_trajectory(self.demos, column_of(self.frame, name, f"--{role}"), name, self.table.order)
 
-    def stretches(self, name: str, role: str) -> tuple[Demonstrations, Any, Any]:
+    def stretches(self, name: str) -> tuple[Demonstrations, Any, Any]:
         """Trajectories, cut where a column changes if that is seldom; its value and the trajectory of each, (N,)."""
-        column, demos = column_of(self.frame, name, f"--{role}"), self.demos
+        column, demos = column_of(self.frame, name, "--by"), self.demos
         codes, found = factorize(column, name, lambda row: f"row {row} of column {name!r}")
         flat = codes[self.table.order]
         offsets = np.union1d(demos.offsets, 1 + np.flatnonzero(flat[1:] != flat[:-1]))
         if len(offsets) == len(demos.offsets) or demos.n_steps < SHORTEST * (len(offsets) - 1):
-            return demos, self.column(name, role), np.arange(len(demos))
+            return demos, self.column(name, "by"), np.arange(len(demos))
         owner = demos.trajectory_index[offsets[:-1]]
         groups = None if demos.groups is None else demos.groups[owner]
         cut = replace(demos, offsets=offsets, groups=groups, trajectory_names=None)
@@ -197,8 +197,7 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     if model.n_observations_ and not has_columns:  # of an npz file, which has no columns
         read["observations"] = own
     read |= _vocabularies(config)
-    given = run / NAMES
-    names = read_names(given, model.n_intentions) if given.is_file() else default_names(model.n_intentions)
+    names = names_in(run, model.n_intentions) or default_names(model.n_intentions)
     table = read_data(frame, **read)
     inputs = None
     if (kept := config.get("data", {}).get("inputs")) is not None:

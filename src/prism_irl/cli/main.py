@@ -27,7 +27,6 @@ from cyclopts.exceptions import UnusedCliTokensError
 from prism_irl import __version__, limits
 from prism_irl.cli.analyze import analyze_command, with_fits
 from prism_irl.cli.animals import contrast, imagine, individuals
-from prism_irl.cli.evidence import evidence
 from prism_irl.cli.fit import fit
 from prism_irl.cli.help import show_help
 from prism_irl.cli.options import EXPERIMENTS, HELP, OWN_DATA, ROBOTS, START
@@ -37,7 +36,7 @@ from prism_irl.cli.reproduce import reproduce
 from prism_irl.cli.robots import tokenize, triage, with_local_copies
 from prism_irl.cli.runs import LEFT_BEHIND, UNFINISHED
 from prism_irl.cli.segment import score, segment
-from prism_irl.cli.select import compare, select_command
+from prism_irl.cli.select import compare, evidence, select_command
 from prism_irl.cli.start import app as data
 from prism_irl.cli.start import demo, methods, sample
 from prism_irl.cli.study import init, with_study

@@ -111,7 +111,7 @@ def names(
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.runs import adding
-    from prism_irl.report.names import FILE, carry_names, check_names, read_names, remember, write_names
+    from prism_irl.report.names import carry_names, check_names, names_in, read_names, remember, write_names
 
     if file is not None and like is not None:
         raise InputError("A file and --like both give names; pass one of them.")
@@ -121,7 +121,7 @@ def names(
     if not isinstance(n, int) or n < 1:
         raise InputError(f"{run} is no fit and has no intentions to name; give the folder that a fit wrote.")
     if file is None and like is None:
-        found = read_names(run / FILE, n) if (run / FILE).is_file() else []
+        found = names_in(run, n) or []
         print_json({"names": found}) if common.json else print(
             "\n".join(found) or "Nobody has named the intentions yet."
         )

@@ -274,7 +274,7 @@ def triage(
     from prism_irl.data.read import check_writable
     from prism_irl.evaluation import triage as study
     from prism_irl.evaluation.metrics import infer_once
-    from prism_irl.report.names import FILE, read_names
+    from prism_irl.report.names import names_in
 
     if out is not None:
         check_writable(out)
@@ -283,11 +283,8 @@ def triage(
         if out.exists() and not overwrite:
             raise InputError(f"{out} exists already; choose another --out or pass --overwrite.")
     model, data = open_fitted(run, dataset, fitted)
-    demos, given = data.demonstrations, run / FILE
-    K = model.n_intentions
-    found = study.triage(
-        infer_once(model, demos), demos, read_names(given, K) if given.is_file() else [str(k) for k in range(K)]
-    )
+    demos, K = data.demonstrations, model.n_intentions
+    found = study.triage(infer_once(model, demos), demos, names_in(run, K) or [str(k) for k in range(K)])
     episodes = list(dict.fromkeys(one.episode for one in found))
     command = deleting(dataset, episodes) if episodes else None
     if out is not None:

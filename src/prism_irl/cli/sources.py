@@ -55,7 +55,12 @@ def read_source(table: Path, columns: ColumnOptions, world: WorldOptions = World
         if demos.groups is None:
             note = f"prism: who is who in {table} is no part of the public download: no individuals, no deliveries."
             print(note, file=sys.stderr)
-        return Source(demos, dynamics(), _named_events(str(table), columns.events))
+        data = str(table)
+        known = EVENTS[data]() if columns.events else {}
+        unknown = [name for name in columns.events if name not in known]
+        if unknown:
+            raise InputError(f"There is no event {unknown[0]!r} in {data}; there are {', '.join(known)}.")
+        return Source(demos, dynamics(), {name: known[name] for name in columns.events})
     source = read_table(table, columns, world)
     assert source.rows is not None
     rows, inputs = read_inputs(source.rows, columns)
@@ -92,14 +97,6 @@ def tell_notes(table: Table) -> None:
     """Say on standard error what looks wrong in a table, and which episodes of a dataset were left out."""
     for note in table.notes:
         print(one_line(f"prism: {note}"), file=sys.stderr)
-
-
-def _named_events(data: str, names: Sequence[str]) -> dict[str, npt.NDArray[np.bool_]]:
-    known = EVENTS[data]() if names else {}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InputError(f"There is no event {unknown[0]!r} in {data}; there are {', '.join(known)}.")
-    return {name: known[name] for name in names}
 
 
 def read_rows(table: Path, *, hz: float | None = None, **roles: Any) -> Table:

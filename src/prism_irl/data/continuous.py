@@ -100,8 +100,8 @@ class Units:
             observations[chunk] = (x[chunk] - self.observation_mean) / self.observation_spread
             motions[chunk] = (y[chunk] - self.command_mean) / self.command_spread
             states[chunk], actions[chunk] = (
-                _nearest(observations[chunk], self.cells),
-                _nearest(motions[chunk], self.commands),
+                nearest(observations[chunk], self.cells),
+                nearest(motions[chunk], self.commands),
             )
         return replace(
             demos,
@@ -126,7 +126,7 @@ class Units:
             )
         x = (given[0] - self.observation_mean) / self.observation_spread
         y = (given[1] - self.command_mean) / self.command_spread
-        return int(_nearest(x[None], self.cells)[0]), int(_nearest(y[None], self.commands)[0]), x, y
+        return int(nearest(x[None], self.cells)[0]), int(nearest(y[None], self.commands)[0]), x, y
 
     def places(self) -> FloatArray:
         """Centres of the cells in the units of the data, (S, d)."""
@@ -175,30 +175,12 @@ def _centres(values: npt.NDArray[Any], most: int, seed: int) -> FloatArray:
     return np.asarray(found.cluster_centers_, dtype=np.float64)
 
 
-def _nearest(values: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int64]:
+def nearest(values: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int64]:
     """Number of the nearest centre, (n,)."""
-    distance = -2.0 * values @ centres.T + (centres**2).sum(axis=1)
-    return np.asarray(distance.argmin(axis=1), dtype=np.int64)
-
-
-def linear_design(features: npt.ArrayLike, n_dimensions: int) -> FloatArray:
-    """Design of an ordinary linear policy, y = W x + b, (n, m, m·(d + 1)).
-
-    Parameters
-    ----------
-    features : (n, d)
-        Standardised here, so that one ridge fits all; a feature that never changes is left at zero.
-    n_dimensions : int
-        Dimensions m of the command.
-    """
-    x = np.asarray(features, dtype=np.float64)
-    if x.ndim != 2:
-        raise InputError(f"The features have shape {x.shape}; give one row per step.")
-    spread = x.std(axis=0)
-    x = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
-    x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
-    design = np.einsum("ij,nd->nijd", np.eye(n_dimensions), x)
-    return np.asarray(design.reshape(len(x), n_dimensions, -1))
+    found = np.empty(len(values), dtype=np.int64)
+    for rows in chunks(len(values), 2**15):
+        found[rows] = (-2.0 * values[rows] @ centres.T + (centres**2).sum(axis=1)).argmin(axis=1)
+    return found
 
 
 # -- movement ----------------------------------------------------------------------------------------------------------
@@ -379,14 +361,14 @@ def slowness(motion: FloatArray, offsets: npt.NDArray[np.int64]) -> FloatArray:
     return np.asarray(speed)
 
 
-def share_by_time(moved: Moved, offsets: npt.NDArray[np.int64], n_bins: int = 12, ends: int = 2) -> float:
+def share_by_time(moved: Moved, offsets: npt.NDArray[np.int64]) -> float:
     """How much of a movement the relative time in an episode tells of other episodes, at most 1.
 
     The largest share of variance, over the directions of movement, that the means over stretches of the other episodes
     explain. High where demonstrations go through the same stages; near zero where gestures come in any order and
     number. The ends are left out: everybody begins at home.
     """
-    values = moved.motion if moved.motion.shape[1] else moved.switch
+    values, n_bins, ends = moved.motion if moved.motion.shape[1] else moved.switch, 12, 2
     if len(offsets) < 3 or values.shape[1] == 0:
         return 0.0
     lengths = np.diff(offsets)
@@ -463,7 +445,7 @@ def short_names(names: Sequence[str]) -> list[str]:
     return [re.sub(r"^(observation\.)?[\w.]*\[(\D.*)\]$", r"\2", name) for name in names]
 
 
-def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_phases: int, most: int = 3) -> list[str]:
+def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_phases: int) -> list[str]:
     """What the robot does in each phase, K sentences: which columns rise or fall most, and what two-valued ones do."""
     movement = Movement.fit(demos)
     values, offsets = signals(demos)
@@ -487,7 +469,7 @@ def motions_in_words(demos: Demonstrations, labels: npt.NDArray[np.int64], n_pha
                     said.append(f"{names[j]} goes {'high' if after > before else 'low'}")
             change = np.mean([values[b - 1] - values[a] for a, b in own], axis=0) / spread
             moving = [j for j in np.argsort(-np.abs(change)) if movement.kinds[j] == PLACE and abs(change[j]) > 0.4]
-            said += [f"{names[j]} {'rises' if change[j] > 0 else 'falls'}" for j in moving[:most]]
+            said += [f"{names[j]} {'rises' if change[j] > 0 else 'falls'}" for j in moving[:3]]
         found.append(", ".join(dict.fromkeys(said)) or "stays in place")
     return found
 

@@ -8,7 +8,7 @@ needs nothing from a method but its prediction. Trajectories advance together, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -85,7 +85,8 @@ def walk(
     states, actions = np.empty(demos.n_steps, np.int64), np.empty(demos.n_steps, np.int64)
     allowed = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
     successors = Successors(mdp)
-    for trajectories in _of_similar_length(demos.lengths):
+    size = np.frexp(demos.lengths)[1]
+    for trajectories in (np.flatnonzero(size == s) for s in np.unique(size)):
         first, lengths = demos.offsets[trajectories], demos.lengths[trajectories]
         chooser = begin(trajectories)
         now = demos.states[first].astype(np.int64)
@@ -199,12 +200,6 @@ def _possible(weights: FloatArray, allowed: BoolArray, states: IntArray) -> Floa
             f"The model gives no probability to any valid action of state {state}; fit it with the same valid actions."
         )
     return possible
-
-
-def _of_similar_length(lengths: IntArray) -> Iterator[IntArray]:
-    """Trajectories whose lengths differ by less than a factor of two, so that few steps are drawn in vain."""
-    size = np.frexp(lengths)[1]
-    return (np.flatnonzero(size == s) for s in np.unique(size))
 
 
 def _check(demos: Demonstrations, mdp: MDP) -> None:

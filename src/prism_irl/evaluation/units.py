@@ -30,6 +30,7 @@ from scipy import special, stats
 
 from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.evaluation.tables import choice_counts
 from prism_irl.labels import segments
 
 MOST = 20_000
@@ -165,14 +166,14 @@ def _comparable(statistics: FloatArray) -> FloatArray:
     return np.asarray(np.round(scaled, 9), dtype=np.float64)
 
 
-def quantiles(n_units: int, groups: int = 1, level: float = LEVEL) -> tuple[float, float]:
+def quantiles(n_units: int, groups: int = 1) -> tuple[float, float]:
     """Which quantiles of a bootstrap bound an interval.
 
     With few units the plain percentiles are too narrow by √((n − 1)/n), and a normal quantile stands for one of
     Student's t. Hesterberg (2015) widens them to Φ(±√(n/(n − 1)) t). ``n_units`` is that of the smallest group.
     """
     n = max(n_units, 2)
-    low = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, groups * (n - 1)))
+    low = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + LEVEL / 2, groups * (n - 1)))
     return float(low), float(1 - low)
 
 
@@ -184,9 +185,7 @@ SCALES: dict[str, tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray
 """Scale on which a number may move freely → there and back: logarithms of durations, log odds of shares."""
 
 
-def centred_interval(
-    draws: FloatArray, estimate: npt.ArrayLike, n_units: int, scale: str = "plain", level: float = LEVEL
-) -> FloatArray:
+def centred_interval(draws: FloatArray, estimate: npt.ArrayLike, n_units: int, scale: str = "plain") -> FloatArray:
     """Ends (2, …) of estimate ± √(n/(n − 1)) t · spread of the draws (n, …), on a scale without ends.
 
     Beside quantiles (`interval`): the spread of 200 draws is known far better than their outermost quantiles, and a
@@ -195,19 +194,19 @@ def centred_interval(
     """
     there, back = SCALES[scale]
     n = max(n_units, 2)
-    wide = np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + level / 2, n - 1)
+    wide = np.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + LEVEL / 2, n - 1)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
         middle, spread = there(np.asarray(estimate, float)), np.nanstd(there(np.asarray(draws, float)), axis=0, ddof=1)
         ends = back(np.stack([middle - wide * spread, middle + wide * spread]))
-    return np.where(np.isfinite(ends).all(axis=0), ends, interval(draws, n_units, level=level))
+    return np.where(np.isfinite(ends).all(axis=0), ends, interval(draws, n_units))
 
 
-def interval(draws: FloatArray, n_units: int, groups: int = 1, level: float = LEVEL) -> FloatArray:
+def interval(draws: FloatArray, n_units: int, groups: int = 1) -> FloatArray:
     """Ends of the interval of every statistic, (2, …), from draws (n, …) of a bootstrap; NaN draws do not count."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # what no draw has seen has no interval
-        return np.asarray(np.nanquantile(draws, quantiles(n_units, groups, level), axis=0))
+        return np.asarray(np.nanquantile(draws, quantiles(n_units, groups), axis=0))
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
@@ -243,19 +242,19 @@ def count_units(
 
     ``own`` gives the model that a unit, and its demonstrations, are counted with, where it is not the same for all.
     """
-    K, S, A = model.n_intentions, demos.n_states, demos.n_actions
+    K, S = model.n_intentions, demos.n_states
     parts = [demos.subset(unit == u) for u in range(int(unit.max()) + 1)]
     posteriors = [_posterior(model if own is None else own(u, part), part) for u, part in enumerate(parts)]
     transitions = np.stack([_transitions(p, t, part) for (p, t), part in zip(posteriors, parts, strict=True)])
     steps = np.array([part.n_steps for part in parts], float)
     usage = np.stack([p.mean(axis=0) for p, _ in posteriors])
     occupancy = np.stack([np.bincount(part.states, minlength=S) / part.n_steps for part in parts])
-    choices = np.stack([_choices(p, part, A) / part.n_steps for (p, _), part in zip(posteriors, parts, strict=True)])
+    choices = np.stack([choice_counts(part, p) / part.n_steps for (p, _), part in zip(posteriors, parts, strict=True)])
     dwell = np.stack(
         [_segments(p.argmax(axis=1), part, K) / part.n_steps for (p, _), part in zip(posteriors, parts, strict=True)]
     )
     measures, over, under = _ratios(usage, transitions / steps[:, None, None], dwell)
-    return Counts(measures, over, under, occupancy, choices.reshape(len(parts), K, S, A), steps.mean())
+    return Counts(measures, over, under, occupancy, choices, steps.mean())
 
 
 def _posterior(model: Any, part: Demonstrations) -> tuple[FloatArray, FloatArray | None]:
@@ -273,12 +272,6 @@ def _transitions(p: FloatArray, pairs: FloatArray | None, part: Demonstrations) 
         return pairs
     K, labels, later = p.shape[1], p.argmax(axis=1), np.flatnonzero(~part.first_steps)
     return np.bincount(labels[later - 1] * K + labels[later], minlength=K * K).reshape(K, K).astype(float)
-
-
-def _choices(p: FloatArray, part: Demonstrations, n_actions: int) -> FloatArray:
-    """Expected number of times that each intention did each action in each state, (K, S · A)."""
-    pairs = part.states.astype(np.int64) * n_actions + part.actions
-    return np.stack([np.bincount(pairs, weights=w, minlength=part.n_states * n_actions) for w in p.T])
 
 
 def _segments(labels: IntArray, part: Demonstrations, n_intentions: int) -> FloatArray:

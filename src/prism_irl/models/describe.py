@@ -19,7 +19,7 @@ from prism_irl.data.demonstrations import Demonstrations, some_trajectories, ste
 from prism_irl.data.read import Table
 from prism_irl.data.rows import Vocabulary
 from prism_irl.evaluation import tables, triage
-from prism_irl.evaluation.checks import Checks, check
+from prism_irl.evaluation.checks import check
 from prism_irl.evaluation.metrics import Inference, infer_once, label_metrics
 from prism_irl.evaluation.result import Dwell, FitResult, Shown
 from prism_irl.evaluation.tables import dwell_per_intention, on_map, place_table, trips
@@ -79,6 +79,8 @@ def describe(
     notes = [*notes, *_without_goals(wanted)]
     simple, labellings = _baselines(model, demos, found.labels)
     stable = model.stability(demos)
+    later = np.flatnonzero(~demos.first_steps)
+    pairs = found.labels[later - 1] * K + found.labels[later]
     return FitResult(
         method=type(model).__name__,
         pair=model.pair,
@@ -96,7 +98,7 @@ def describe(
             dwell_per_intention(found.labels, demos.offsets, K),
             None if model.switching_ is None or K == 1 else model.switching_.dwell_proba(int(cut.lengths.max())),
         ),
-        transitions=transition_counts(found.labels, demos, K),
+        transitions=np.bincount(pairs, minlength=K**2).reshape(K, K),
         rewards=rewards,
         values=values,
         goals=goals,
@@ -128,7 +130,9 @@ def describe(
         },
         shown=shown,
         movement=_movement(demos, found, K, stable),
-        checks=_checks(model, demos, found.labels, 0 if continuous else simulations),
+        checks=check(model, demos, found.labels, simulations=simulations, seed=model.get_params().get("seed", 0))
+        if simulations and not continuous
+        else None,
         notes=tuple(notes),
         data_notes=None if data is not table else table.notes,
         places=None if distances is None else _places(distances),
@@ -153,13 +157,6 @@ def _movement(
     names = [f"{{{k}}}" for k in range(n_intentions)]  # filled in where the names of phases are known
     unusual = triage.triage(found, demos, names) if len(demos) >= triage.FEWEST else []
     return movement_of(demos, found.labels, n_intentions, unusual) | {"stable": stable and stable["halves_by_phase"]}
-
-
-def transition_counts(labels: IntArray, demos: Demonstrations, n_intentions: int) -> Any:
-    """(K, K) number of times that a step of one intention was followed by one of another, within trajectories."""
-    later = np.flatnonzero(~demos.first_steps)
-    pairs = labels[later - 1] * n_intentions + labels[later]
-    return np.bincount(pairs, minlength=n_intentions**2).reshape(n_intentions, n_intentions)
 
 
 def _places(distances: FloatArray) -> list[int | None]:
@@ -213,12 +210,6 @@ def _shown(
     if model.units_ is not None:
         demos, layout = cells_of(demos, model.units_)
     return Shown(demos, probabilities, marks, layout, notes)
-
-
-def _checks(model: IntentionModel, demos: Demonstrations, labels: npt.ArrayLike, simulations: int) -> Checks | None:
-    if simulations == 0:
-        return None
-    return check(model, demos, labels, simulations=simulations, seed=model.get_params().get("seed", 0))
 
 
 def em_course(model: IntentionModel) -> dict[str, Any] | None:
@@ -280,16 +271,11 @@ def _scores(model: IntentionModel, found: Inference, validation: BoolArray) -> d
     }
     if validation.any() and model.get_params().get("recount", False):
         # The policies have counted the validation trajectories since; this is what they scored before.
-        before = _validation_score_before(model)
+        best = next(index for index, start in enumerate(model.starts_ or ()) if start["best"])
+        rows = (row for row in model.monitor_ if row["start"] == best and row["iteration"] == model.n_iterations_)
+        before = float(next(rows)["validation"])
         scores["predictive_ll"]["validation"] = None if model.leaks else before
         scores["paper_score"]["validation"] = before
     if model.validation_counted_:  # by a habit, whose memory came last
         scores["predictive_ll"]["validation"] = scores["paper_score"]["validation"] = None
     return scores
-
-
-def _validation_score_before(model: Any) -> float:
-    """Validation likelihood of the iteration that was kept of the best start, as EM's monitor saw it."""
-    best = next(index for index, start in enumerate(model.starts_) if start["best"])
-    rows = (row for row in model.monitor_ if row["start"] == best and row["iteration"] == model.n_iterations_)
-    return float(next(rows)["validation"])

@@ -194,7 +194,15 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         demos = self._checked(demos, mdp)
         self._set_up(demos, mdp)
         train, validation = self._validation_split(demos)
-        self._discover(train)
+        self.numbers_tried_: dict[str, float] = {}
+        if "_trial" not in vars(self):  # goals that were found already stay
+            self.found_ = self.reward_options.discover(train.demos, self._dynamics, self.n_intentions, self.seed)
+            self.intentions_found_ = self.n_intentions is None
+        if self.found_ is not None and self.intentions_found_:
+            self._discovered = {"n_intentions": self.found_.n_intentions}  # where a default is looked up
+            self._check_parameters(train.demos)
+        elif self.chooses_pair and "_trial" not in vars(self) and vars(self).get("n_intentions") is None:
+            self._choose_number(train.demos)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             if not resume:  # what an earlier fit left here is not ours to resume later
@@ -293,18 +301,6 @@ class Intentions(Settings, FittedPair):  # noqa: D101
             return self._prepare(demos), None
         held_out, kept = demos.split_indices(self.validation_fraction, seed=self.seed)
         return self._prepare(demos.subset(kept)), self._prepare(demos.subset(held_out))
-
-    def _discover(self, train: Prepared) -> None:
-        """Look for what has to be known before the components can be built: how many intentions, and which places."""
-        self.numbers_tried_: dict[str, float] = {}
-        if "_trial" not in vars(self):  # goals that were found already stay
-            self.found_ = self.reward_options.discover(train.demos, self._dynamics, self.n_intentions, self.seed)
-            self.intentions_found_ = self.n_intentions is None
-        if self.found_ is not None and self.intentions_found_:
-            self._discovered = {"n_intentions": self.found_.n_intentions}  # where a default is looked up
-            self._check_parameters(train.demos)
-        elif self.chooses_pair and "_trial" not in vars(self) and vars(self).get("n_intentions") is None:
-            self._choose_number(train.demos)
 
     def _choose_number(self, demos: Demonstrations) -> None:
         """As many policies as left-out trajectories ask for, where the default is free policies."""

@@ -2,26 +2,22 @@
 
 Equal parts know nothing but time, k-means nothing of it; change points cut every episode by itself; hidden Markov
 models with normal emissions, free or from left to right, are what libraries offer. `simple_labels` has them all.
-Gaussian chains on commands with starts and stopping are `FeaturePRISM` with a constant per intention and dimension
-(`gaussian_chain`).
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.batching import Prepared
-from prism_irl.data.continuous import linear_design, signals
+from prism_irl.data.continuous import signals
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.mapped import chunks
-from prism_irl.errors import InputError
 from prism_irl.labels import ari, label_accuracy
-from prism_irl.models.presets import FeaturePRISM
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.segmental import borders
 
@@ -31,36 +27,13 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-class KMeansPhases:
-    """Phase of a step = cluster of its vector, standardised; best of ten k-means runs by inertia.
+def k_means(n_phases: int, seed: int = 0) -> Any:
+    """An unfitted pipeline that calls the cluster of a standardised vector its phase; the best of ten runs."""
+    from sklearn.cluster import KMeans
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
-    Parameters
-    ----------
-    n_phases : int
-    seed : int
-    """
-
-    def __init__(self, n_phases: int = 5, *, seed: int = 0) -> None:
-        self.n_phases, self.seed = n_phases, seed
-
-    def fit(self, vectors: npt.ArrayLike) -> Self:
-        """Cluster vectors (n, d)."""
-        from sklearn.cluster import KMeans
-
-        x = np.asarray(vectors, dtype=np.float64)
-        if x.ndim != 2 or len(x) < self.n_phases:
-            raise InputError(f"Cannot cut vectors of shape {x.shape} into {self.n_phases} phases; give (n, d), n ≥ K.")
-        self.mean_, spread = x.mean(axis=0), x.std(axis=0)
-        self.scale_ = np.where(spread > 1e-9, spread, 1.0)
-        self.clusters_ = KMeans(self.n_phases, n_init=10, random_state=self.seed).fit((x - self.mean_) / self.scale_)
-        return self
-
-    def predict(self, vectors: npt.ArrayLike) -> IntArray:
-        """Cluster of every vector, (n,)."""
-        x, found = np.asarray(vectors), []
-        for rows in chunks(len(x), 2**16):
-            found.append(self.clusters_.predict((x[rows].astype(np.float64) - self.mean_) / self.scale_))
-        return np.concatenate(found).astype(np.int64)
+    return make_pipeline(StandardScaler(), KMeans(n_phases, n_init=10, random_state=seed))
 
 
 def equal_parts(offsets: IntArray, n_phases: int) -> IntArray:
@@ -98,12 +71,15 @@ def change_points(vectors: FloatArray, offsets: IntArray, n_phases: int) -> IntA
 
 
 def gaussian_hmm(
-    vectors: FloatArray, demos: Demonstrations, chain: MarkovChain, labels: IntArray, iterations: int = 20
+    vectors: FloatArray,
+    demos: Demonstrations,
+    chain: MarkovChain,
+    labels: IntArray,
 ) -> IntArray:
     """Labels (n,) of a hidden Markov model with normal emissions of diagonal covariance, from first labels (n,)."""
     data = Prepared.of(demos, demos.with_history(1))
     beliefs = np.eye(chain.n_intentions)[labels]
-    for _ in range(iterations):
+    for _ in range(20):
         total = beliefs.sum(0)[:, None] + 1e-9
         mean = beliefs.T @ vectors / total
         variance = np.maximum(beliefs.T @ vectors**2 / total - mean**2, 1e-2)
@@ -115,6 +91,13 @@ def gaussian_hmm(
     return chain.labels_of(beliefs, demos.offsets)
 
 
+def _labels(fitted: Any, vectors: npt.ArrayLike) -> IntArray:
+    """Phase of every vector, (n,), some at a time."""
+    x = np.asarray(vectors)
+    found = [fitted.predict(x[rows].astype(np.float64)) for rows in chunks(len(x), 2**16)]
+    return np.concatenate(found).astype(np.int64)
+
+
 def simple_labels(demos: Demonstrations, n_phases: int, seed: int = 0) -> dict[str, IntArray]:
     """What simple methods call every step of continuous demonstrations, (n,) each, by the name of the method."""
     from prism_irl.switching.ordered import OrderedChain
@@ -123,12 +106,12 @@ def simple_labels(demos: Demonstrations, n_phases: int, seed: int = 0) -> dict[s
     steps = np.random.default_rng(seed).permutation(demos.n_steps)[:SAMPLE]
     for name, values in (("commands", demos.motions), ("observations", demos.observations)):
         if values is not None and len(np.unique(values[steps], axis=0)) > n_phases:
-            found[f"k-means on {name}"] = KMeansPhases(n_phases, seed=seed).fit(values[steps]).predict(values)
+            found[f"k-means on {name}"] = _labels(k_means(n_phases, seed).fit(values[steps].astype(np.float64)), values)
     x = signals(demos)[0]
     spread = x.std(0)
     x = (x - x.mean(0)) / np.where(spread > 1e-9, spread, 1.0)
     found["change points"] = change_points(x, demos.offsets, n_phases)
-    first = KMeansPhases(n_phases, seed=seed).fit(x[steps]).predict(x)
+    first = _labels(k_means(n_phases, seed).fit(x[steps]), x)
     found["Gaussian HMM"] = gaussian_hmm(x, demos, MarkovChain(n_phases), first)
     found["left-to-right HMM"] = gaussian_hmm(x, demos, OrderedChain(n_phases), found["equal parts"])
     return found
@@ -160,31 +143,3 @@ def phase_baselines(
             agree |= {"label_accuracy": float(label_accuracy(demos.labels, own)), "ari": float(ari(demos.labels, own))}
         found[name] = agree
     return found, table
-
-
-def chain_data(demos: Demonstrations, vectors: npt.ArrayLike) -> Demonstrations:
-    """Demonstrations whose commands are standardised vectors (n, d), with nothing to depend on but the intention."""
-    x = np.asarray(vectors, dtype=np.float64)
-    spread = x.std(axis=0)
-    x = (x - x.mean(axis=0)) / np.where(spread > 1e-9, spread, 1.0)
-    return demos.with_commands(x, linear_design(np.zeros((len(x), 0)), x.shape[1]))
-
-
-def gaussian_chain(n_phases: int = 5, **options: Any) -> FeaturePRISM:
-    """Hidden Markov model with Gaussian emissions, for `chain_data`."""
-    return FeaturePRISM(n_phases, policies="gaussian", switching="markov", **options)
-
-
-def smoothed(vectors: npt.ArrayLike, offsets: IntArray, width: int) -> FloatArray:
-    """Running mean over ``width`` steps (an odd number), within each trajectory, (n, d)."""
-    if width < 1 or width % 2 == 0:
-        raise InputError(f"The running mean is {width} steps wide; give an odd number.")
-    x = np.asarray(vectors, dtype=np.float64)
-    result = np.empty_like(x)
-    half = width // 2
-    for start, end in pairwise(offsets):
-        sums = np.concatenate([np.zeros((1, x.shape[1])), x[start:end].cumsum(axis=0)])
-        position = np.arange(end - start)
-        low, high = np.maximum(position - half, 0), np.minimum(position + half + 1, end - start)
-        result[start:end] = (sums[high] - sums[low]) / (high - low)[:, None]
-    return result

@@ -33,9 +33,8 @@ from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import Method
 from prism_irl.report.verdict import REFERENCES
 from prism_irl.rewards.accents import accents_info, find_accents, leave_one_out, load_accents
-from prism_irl.rewards.backoff import normalise
 from prism_irl.rewards.choice_kernels import RATES, ChoiceKernels, fit_kernels
-from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.rewards.tabular import TabularPolicies, normalise
 
 BACKOFFS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """Strengths that "auto" tries; the likelihood is flat around its best one, so that a coarse grid is enough."""

@@ -344,7 +344,9 @@ def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -
     config, tensors, info = storage.load_described(source / "config.json", source / "model.safetensors")
     check_numbers(source, tensors)
     try:
-        known = trusted_class(_class_now(config), method)
+        written = str(config.get("versions", {}).get("prism-irl", "0.1.0"))
+        former = {"PRISM": "Intentions"} if written.startswith("0.1.") else {}
+        known = trusted_class(former.get(str(config["method"]), str(config["method"])), method)
         for half in ("switching", "rewards"):
             if ":" in str(config["parameters"].get(half, "")) and isinstance(config["parameters"][half], str):
                 halves.check_known(config["parameters"][half])
@@ -358,13 +360,6 @@ def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -
             f"{source} holds a model that this version cannot read ({brief(error)}); use the version that wrote it."
         ) from error
     return model
-
-
-def _class_now(config: dict[str, Any]) -> str:
-    """The class that a saved model has in this version; in 0.1.0 PRISM was the general estimator."""
-    written = str(config.get("versions", {}).get("prism-irl", "0.1.0"))
-    former = {"PRISM": "Intentions"} if written.startswith("0.1.") else {}
-    return former.get(str(config["method"]), str(config["method"]))
 
 
 def check_numbers(source: Path, tensors: dict[str, Tensor]) -> None:

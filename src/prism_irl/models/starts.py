@@ -49,9 +49,22 @@ def first_responsibilities(
         return own
     described = None if rewards is None else rewards.describe(demos)
     if described is not None:
-        return described_responsibilities(described, demos, n_intentions, generator)
+        spread = described.std(axis=0)
+        scaled = described - described.mean(axis=0)
+        scaled /= np.where(spread > 1e-9, spread, 1.0)  # in place: these are the largest arrays of a fit
+        length = int(generator.choice(DESCRIBED_LENGTHS))
+        shift = generator.integers(length, size=demos.n_trajectories)  # so that two starts cut elsewhere
+        window = _windows(demos, length, np.repeat(shift, demos.lengths))
+        means = np.stack([np.bincount(window, column) for column in scaled.T], axis=1) / np.bincount(window)[:, None]
+        if len(means) <= n_intentions:
+            return _softened(generator.integers(n_intentions, size=demos.n_steps), n_intentions)
+        labels = clusters(means, n_intentions, int(generator.integers(2**31)), max_iter=300)
+        return _softened(labels[window], n_intentions)
     if kind == "goals":
-        return goal_responsibilities(demos, n_intentions)
+        from prism_irl.mdp import MDP
+        from prism_irl.rewards.places import posterior_of_goals
+
+        return posterior_of_goals(demos, MDP.from_demonstrations(demos, 0.95), n_intentions)
     return (window_responsibilities if kind == "windows" else random_responsibilities)(demos, n_intentions, generator)
 
 
@@ -100,31 +113,6 @@ def window_responsibilities(demos: Demonstrations, n_intentions: int, generator:
     if counts.shape[0] <= n_intentions:
         return random_responsibilities(demos, n_intentions, generator)
     labels = clusters(counts, n_intentions, int(generator.integers(2**31)), max_iter=20)
-    return _softened(labels[window], n_intentions)
-
-
-def goal_responsibilities(demos: Demonstrations, n_intentions: int) -> FloatArray:
-    """Posterior of as many goals that end, on counted dynamics; the same in every start."""
-    from prism_irl.mdp import MDP
-    from prism_irl.rewards.places import posterior_of_goals
-
-    return posterior_of_goals(demos, MDP.from_demonstrations(demos, 0.95), n_intentions)
-
-
-def described_responsibilities(
-    described: FloatArray, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
-) -> FloatArray:
-    """Clusters of windows by the mean of what describes their steps (n, d), standardised; softened."""
-    spread = described.std(axis=0)
-    scaled = described - described.mean(axis=0)
-    scaled /= np.where(spread > 1e-9, spread, 1.0)  # in place: these are the largest arrays of a fit
-    length = int(generator.choice(DESCRIBED_LENGTHS))
-    shift = generator.integers(length, size=demos.n_trajectories)  # so that two starts cut elsewhere
-    window = _windows(demos, length, np.repeat(shift, demos.lengths))
-    means = np.stack([np.bincount(window, column) for column in scaled.T], axis=1) / np.bincount(window)[:, None]
-    if len(means) <= n_intentions:
-        return _softened(generator.integers(n_intentions, size=demos.n_steps), n_intentions)
-    labels = clusters(means, n_intentions, int(generator.integers(2**31)), max_iter=300)
     return _softened(labels[window], n_intentions)
 
 

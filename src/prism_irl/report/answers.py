@@ -14,8 +14,7 @@ import numpy as np
 
 from prism_irl import storage
 from prism_irl.figures.palette import intention_color
-from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import default_names, read_names
+from prism_irl.report.names import default_names, names_in
 from prism_irl.report.screen import APART, HEADS_FOR, differences, in_seconds, name_of
 from prism_irl.report.story import NEAR
 from prism_irl.report.verdict import (
@@ -98,7 +97,7 @@ def answer_of_run(folder: Path, evidence: Mapping[str, Any] | None = None) -> st
     metrics = storage.read_object(folder / "metrics.json")
     explorer = storage.read_object(folder / "explorer.json")
     K = int(metrics["n_intentions"])
-    names = read_names(folder / NAMES, K) if (folder / NAMES).is_file() else explorer.get("names") or default_names(K)
+    names = names_in(folder, K) or explorer.get("names") or default_names(K)
     return str(answer(metrics if evidence is None else metrics | {"evidence": evidence}, explorer, names))
 
 

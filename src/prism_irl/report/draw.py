@@ -79,7 +79,19 @@ def draw_run(folder: Path, names: Sequence[str] | None = None, *, maps: bool = T
     if drawn is not None:
         _drop(figures, "intervals", "interval_rewards")
     if (folder / TABLE).is_file():
-        captions |= draw_intervals(figures, _read_intervals(folder), names, explorer["states"])
+        numbers: dict[str, Any] = {}
+        with (folder / TABLE).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        for name in ("usage", "dwell", *PER_STATE):
+            own = [row for row in rows if row["measure"] == name]
+            if own:
+                K = len({row["intention"] for row in own})
+                estimate, low, high = (
+                    np.array([float(row[column] or "nan") for row in own]).reshape(K, -1)
+                    for column in ("estimate", "low", "high")
+                )
+                numbers[name] = {"estimate": estimate, "interval": np.stack([low, high])}
+        captions |= draw_intervals(figures, numbers, names, explorer["states"])
     there = storage.read_object(figures / "captions.json") if (figures / "captions.json").is_file() else {}
     storage.write_json(figures / "captions.json", {**{k: v for k, v in there.items() if k not in captions}, **captions})
     if names != default_names(len(names)):
@@ -244,23 +256,6 @@ def _draw_effects(figures: Path, effects: Mapping[str, Any], names: Sequence[str
     return {
         "inputs": f"What each input does to switching, the others at their mean, over two standard deviations.{sure}"
     }
-
-
-def _read_intervals(folder: Path) -> dict[str, Any]:
-    """Numbers of intervals.csv that are drawn: name → estimate and interval."""
-    numbers: dict[str, Any] = {}
-    with (folder / TABLE).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for name in ("usage", "dwell", *PER_STATE):
-        own = [row for row in rows if row["measure"] == name]
-        if own:
-            K = len({row["intention"] for row in own})
-            estimate, low, high = (
-                np.array([float(row[column] or "nan") for row in own]).reshape(K, -1)
-                for column in ("estimate", "low", "high")
-            )
-            numbers[name] = {"estimate": estimate, "interval": np.stack([low, high])}
-    return numbers
 
 
 def draw_intervals(

@@ -59,6 +59,11 @@ def read_names(path: Path, n_intentions: int) -> list[str]:
             raise InputError(f'{path} does not hold names; it should look like {{"names": ["first", "second"]}}.')
 
 
+def names_in(run: Path, n_intentions: int) -> list[str] | None:
+    """Return the names that somebody gave the intentions of a run, where anybody has."""
+    return read_names(run / FILE, n_intentions) if (run / FILE).is_file() else None
+
+
 def check_names(names: Sequence[str], n_intentions: int, where: str) -> list[str]:
     """Return K different names without spaces around them; anything else is an `InputError` that says ``where``."""
     found = [str(name).strip() for name in names]
@@ -105,7 +110,7 @@ def remember(run: Path) -> Remembered:
         raise InputError(
             f"{run} holds no segmentation that can be compared ({brief(error)}); give the folder of a fit."
         ) from None
-    return found._replace(names=read_names(run / FILE, n)) if (run / FILE).is_file() else found
+    return found._replace(names=names_in(run, n) or found.names)
 
 
 def remembered(frame: pd.DataFrame, data: Mapping[str, Any], names: list[str]) -> Remembered:

@@ -162,7 +162,8 @@ def _by_actions(demos: Demonstrations) -> Floats | None:
     moves = {a: {s: int(leads[s, a]) for s in range(S) if leads[s, a] not in (-1, s)} for a in range(A)}
     undone = np.array([[sum(moves[b].get(t) == s for s, t in moves[a].items()) for b in range(A)] for a in range(A)])
     np.fill_diagonal(undone, 0)
-    step = _compass(demos.action_names)
+    found = {a: _COMPASS[name.lower()] for a, name in enumerate(demos.action_names or ()) if name.lower() in _COMPASS}
+    step = found if len(found) >= 4 else None
     if step is None:
         step, free = {}, [a for a in range(A) if moves[a]]
         for axis in ((1, 0), (0, 1)):
@@ -195,12 +196,6 @@ def _by_actions(demos: Demonstrations) -> Floats | None:
     return xy if _fills_a_grid(xy[np.isfinite(xy).all(axis=1)]) else None
 
 
-def _compass(names: Sequence[str] | None) -> dict[int, tuple[int, int]] | None:
-    """Directions of actions by their names; None unless two axes are named."""
-    found = {a: _COMPASS[name.lower()] for a, name in enumerate(names or ()) if name.lower() in _COMPASS}
-    return found if len(found) >= 4 else None
-
-
 def _has_shape(moves: npt.NDArray[np.bool_]) -> bool:
     """Whether a graph has more of a shape than a ring of states that all follow one another."""
     d = shortest_path(moves.astype(float), directed=False, unweighted=True)
@@ -209,7 +204,7 @@ def _has_shape(moves: npt.NDArray[np.bool_]) -> bool:
     return bool(len(finite) and (finite.mean() >= FAR or edges < len(moves)))
 
 
-def _stress(moves: npt.NDArray[np.bool_], iterations: int = 150) -> Floats:
+def _stress(moves: npt.NDArray[np.bool_]) -> Floats:
     """(S, 2) positions whose distances are the numbers of moves between states: SMACOF from classical scaling.
 
     Each round is the Guttman transform X ← B(X) X / S with B_ij = −d_ij / |x_i − x_j|, which never raises the stress.
@@ -222,7 +217,7 @@ def _stress(moves: npt.NDArray[np.bool_], iterations: int = 150) -> Floats:
     values, vectors = np.linalg.eigh(-0.5 * centred @ d**2 @ centred)
     x = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 1e-9))
     x = x * np.where(x[0] > 0, -1.0, 1.0)  # the first state in the lower left, whatever sign the solver chose
-    for _ in range(iterations):
+    for _ in range(150):
         distance = np.linalg.norm(x[:, None] - x[None], axis=-1)
         b = -d / np.maximum(distance, 1e-9)
         np.fill_diagonal(b, 0.0)

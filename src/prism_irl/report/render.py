@@ -33,7 +33,7 @@ from prism_irl.report.contrast import section as contrast_section
 from prism_irl.report.explorer import FILE as EXPLORER
 from prism_irl.report.explorer import FRAMES, exemplars, read_explorer, read_frames, script_json
 from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import default_names, read_names
+from prism_irl.report.names import default_names, names_in
 from prism_irl.report.verdict import (
     is_calibration,
     is_comparison,
@@ -213,10 +213,10 @@ def _names(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any]
     n = number((explorer or metrics).get("n_intentions"))
     if n is None:
         return None
-    if (folder / NAMES).is_file():
-        if not inside(folder / NAMES, folder):
-            raise InputError(f"{folder / NAMES} points out of the run folder; put the file itself there.")
-        return read_names(folder / NAMES, int(n))
+    if (folder / NAMES).is_file() and not inside(folder / NAMES, folder):
+        raise InputError(f"{folder / NAMES} points out of the run folder; put the file itself there.")
+    if (found := names_in(folder, int(n))) is not None:
+        return found
     given = (explorer or {}).get("names")
     return [str(name) for name in given] if given and len(given) == n else default_names(int(n))
 
@@ -300,7 +300,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
             continue
         used += len(data)
         caption = str(captions.get(stem) or stem.replace("_", " ").replace("-", " "))
-        figures.append(_embed(stem, caption, data, kind, points))
+        figures.append(EmbeddedFigure(stem, caption, _uri(f"image/{kind}", data), points))
     # Data takes the room that the figures leave: no figure is left out for the sake of a table.
     for i, figure in enumerate(figures):
         numbers = found[figure.stem].with_name(figure.stem + ".csv")
@@ -314,10 +314,6 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
             told = f"{figure.caption.rstrip('.')}. Its data is in figures/{numbers.name}."
             figures[i] = figure._replace(caption=told)
     return figures, left_out
-
-
-def _embed(stem: str, caption: str, data: bytes, kind: str, points: float) -> EmbeddedFigure:
-    return EmbeddedFigure(stem, caption, _uri(f"image/{kind}", data), points)
 
 
 def _uri(kind: str, data: bytes) -> str:

@@ -139,9 +139,9 @@ def _wants(demos: Demonstrations, p: Floats) -> list[dict[str, Any]]:
     return wants
 
 
-def _top(shares: Floats, n: int = 3) -> list[list[float]]:
-    """The n largest entries as (index, share), ties by index."""
-    order = np.argsort(-shares, kind="stable")[:n]
+def _top(shares: Floats) -> list[list[float]]:
+    """The three largest entries as (index, share), ties by index."""
+    order = np.argsort(-shares, kind="stable")[:3]
     return [[int(i), float(shares[i])] for i in order if shares[i] > 0]
 
 

@@ -135,11 +135,8 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
     return Table(columns, rows)
 
 
-def method_bar_rows(metrics: Mapping[str, Any], *, best_first: bool = True) -> list[dict[str, Any]]:
-    """Return what `figures.charts.method_bars` draws: predictive scores, and the paper scores that leak.
-
-    The best come first, paper scores behind all likelihoods; else they stay in the order of the methods.
-    """
+def method_bar_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what `figures.charts.method_bars` draws: predictive scores, and the paper scores that leak."""
     rows: list[dict[str, Any]] = []
     for key, entry in mapping(metrics.get("methods")).items():
         method = mapping(entry)
@@ -149,7 +146,7 @@ def method_bar_rows(metrics: Mapping[str, Any], *, best_first: bool = True) -> l
         if method.get("leaks") and (mean := number(paper)) is not None:
             row = {"name": f"{name},\npaper score", "mean": mean, "std": spread(paper), "is_likelihood": False}
             rows.append(row | {"reference": number(method.get("paper_reported"))})
-    return sorted(rows, key=lambda row: (not row["is_likelihood"], -float(row["mean"]))) if best_first else rows
+    return rows
 
 
 def fit_tiles(metrics: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -25,8 +25,7 @@ from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.rewards.backoff import normalise
-from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.rewards.tabular import TabularPolicies, normalise
 
 DEPTH = 2
 """States of the contexts in which animals may differ: with longer ones few steps are left per animal."""

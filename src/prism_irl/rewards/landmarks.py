@@ -22,6 +22,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Prepared, Rows, Stats
+from prism_irl.data.continuous import nearest
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
@@ -96,14 +97,6 @@ class LandmarkGoals(CommandPolicies):
             self._graph = LandmarkGraph(self.landmarks, self.sees > 0.5)
         return self._graph
 
-    def set_graph(self, graph: LandmarkGraph) -> None:
-        """Plan on another graph; fewer landmarks than were asked for are filled up with the last one."""
-        n = len(graph.landmarks)
-        self.landmarks = graph.landmarks[np.minimum(np.arange(len(self.landmarks)), n - 1)]
-        index = np.minimum(np.arange(len(self.landmarks)), n - 1)
-        self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
-        self._graph = graph
-
     def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: IntArray | None = None) -> FloatArray:
         """Ways to goals (G, d), (G, n, d), from observations (n, d); in cells (n,), where they are known already."""
         cells = nearest(x, self.graph.landmarks) if cells is None else cells
@@ -116,7 +109,12 @@ class LandmarkGoals(CommandPolicies):
         """Landmarks of its own, then goals by the likelihood of chains (`find_goals`)."""
         x, _ = self.observed(fit.train.demos)
         seed, reach = int(fit.generator.integers(2**31)), REACHES[fit.index % len(REACHES)]
-        self.set_graph(LandmarkGraph.fit(x, fit.train.demos.first_steps, len(self.landmarks), seed, reach))
+        graph = LandmarkGraph.fit(x, fit.train.demos.first_steps, len(self.landmarks), seed, reach)
+        n = len(graph.landmarks)
+        self.landmarks = graph.landmarks[np.minimum(np.arange(len(self.landmarks)), n - 1)]
+        index = np.minimum(np.arange(len(self.landmarks)), n - 1)
+        self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
+        self._graph = graph
         fit.chain = find_goals(self, fit)
 
         def reorder(order: IntArray) -> None:
@@ -408,15 +406,6 @@ class LandmarkGraph:
         return np.asarray(np.where(seen, apart, around))
 
 
-def nearest(points: npt.NDArray[Any], centres: FloatArray) -> IntArray:
-    """Number of the nearest centre, (n,)."""
-    found = np.empty(len(points), dtype=np.int64)
-    for start in range(0, len(points), 2**15):
-        rows = slice(start, start + 2**15)
-        found[rows] = (-2.0 * points[rows] @ centres.T + (centres**2).sum(axis=1)).argmin(axis=1)
-    return found
-
-
 def lines_of_sight(landmarks: FloatArray, neighbours: BoolArray) -> BoolArray:
     """Which straight lines pass from cell to neighbouring cell all the way, (L, L)."""
     L = len(landmarks)
@@ -459,7 +448,18 @@ def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
     if demos.n_steps > SCREENED_STEPS:
         share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))
         part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
-    first_skill(rewards, demos, x, y)
+    later = np.flatnonzero(~demos.first_steps)
+    moved = np.float64(x[later] - x[later - 1])
+    size = np.linalg.norm(moved, axis=1, keepdims=True)
+    ways = moved / np.maximum(size, 1e-9)
+    design = np.concatenate([ways, np.ones((len(ways), 1))], axis=1)
+    p = design.shape[1]
+    theta = np.linalg.solve(design.T @ design + rewards.ridge * np.eye(p), design.T @ y[later - 1])
+    rewards.weights = np.zeros_like(rewards.weights)
+    rewards.local = np.zeros_like(rewards.local)
+    rewards.weights[:, :p] = theta.T
+    # The direction that a noisy step went in explains more of the command than a goal will.
+    rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)
     search = _Search(rewards, Prepared(part, part.states.astype(np.int64)), part, fit)
     if rewards.found is None:
         for _ in range(rewards.n_intentions):
@@ -574,7 +574,9 @@ class _Search:
                 if score > best:
                     best, ending, self.chosen = score, chain, goals
         self.chain = self._trial(columns, self.chosen, DECIDING)[1]
-        self._refit_skill(columns, ending)
+        found = self._beliefs(np.ascontiguousarray(columns[:, self.chosen]), ending)
+        self.rewards.goals = self.rewards.graph.landmarks[self.chosen].copy()
+        self.rewards.fit_skill(self.x.astype(np.float64), self.y, found)
         return self.chosen != before
 
     def _beliefs(self, emission: FloatArray, chain: Any) -> FloatArray:
@@ -582,12 +584,6 @@ class _Search:
 
         found: FloatArray = chain.expectation(self.data, torch.from_numpy(emission), online=False).responsibilities
         return found
-
-    def _refit_skill(self, columns: FloatArray, chain: Any) -> None:
-        """Skill, habits and noise, now that there are as many goals as there should be."""
-        found = self._beliefs(np.ascontiguousarray(columns[:, self.chosen]), chain)
-        self.rewards.goals = self.rewards.graph.landmarks[self.chosen].copy()
-        self.rewards.fit_skill(self.x.astype(np.float64), self.y, found)
 
     def _refit_noise(self) -> None:
         """Noise given the goals found so far. The skill waits: with too few goals, fleeing one explains more."""
@@ -598,22 +594,6 @@ class _Search:
         gaps = self.y - habit - np.einsum("nmd,gnd->gnm", skill, rewards.fields(x, goals))
         squared = np.einsum("gnm,ng->nm", gaps**2, found)
         rewards.variances = np.maximum(np.mean(squared, axis=0), rewards.noise)
-
-
-def first_skill(rewards: LandmarkGoals, demos: Demonstrations, x: npt.NDArray[Any], y: FloatArray) -> None:
-    """What a command does, before any goal is known: regress it on the direction in which the next step went."""
-    later = np.flatnonzero(~demos.first_steps)
-    moved = np.float64(x[later] - x[later - 1])
-    size = np.linalg.norm(moved, axis=1, keepdims=True)
-    ways = moved / np.maximum(size, 1e-9)
-    design = np.concatenate([ways, np.ones((len(ways), 1))], axis=1)
-    p = design.shape[1]
-    theta = np.linalg.solve(design.T @ design + rewards.ridge * np.eye(p), design.T @ y[later - 1])
-    rewards.weights = np.zeros_like(rewards.weights)
-    rewards.local = np.zeros_like(rewards.local)
-    rewards.weights[:, :p] = theta.T
-    # The direction that a noisy step went in explains more of the command than a goal will.
-    rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)
 
 
 # -- what differs from place to place, shared by all goals ------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.special import log_softmax
 
 from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Prepared, Rows, Stats
@@ -449,7 +450,7 @@ class SoftmaxPolicies(RewardModel):
 
             def loss(flat: FloatArray, w: FloatArray = w) -> tuple[float, FloatArray]:
                 theta = flat.reshape(self.weights.shape[1:])
-                logits = _log_softmax(x @ theta.T + mask)
+                logits = log_softmax(x @ theta.T + mask, axis=1)
                 value = -float(w @ logits[np.arange(len(x)), actions]) + 0.5 * float((penalty * theta**2).sum())
                 gradient = (w[:, None] * (np.exp(logits) - taken)).T @ x + penalty * theta
                 return value / len(x), gradient.ravel() / len(x)
@@ -458,10 +459,10 @@ class SoftmaxPolicies(RewardModel):
                 loss, self.weights[k].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self.steps}
             )
             self.weights[k] = found.x.reshape(self.weights.shape[1:])
-            probabilities = np.exp(_log_softmax(x @ self.weights[k].T + mask))
+            probabilities = np.exp(log_softmax(x @ self.weights[k].T + mask, axis=1))
             seen = visits @ (w[:, None] * probabilities)
             total = seen.sum(axis=1, keepdims=True)
-            uniform = np.exp(_log_softmax(self._mask(np.arange(len(seen)))))
+            uniform = np.exp(log_softmax(self._mask(np.arange(len(seen))), axis=1))
             self.policies[k] = np.where(total > 0, seen / np.where(total > 0, total, 1.0), uniform)
             self.counts[k] = visits @ (w[:, None] * taken)
 
@@ -479,7 +480,7 @@ class SoftmaxPolicies(RewardModel):
         demos = data.demos
         x, mask = self._features(_observations(demos, len(self.centre))), self._mask(demos.states)
         steps = np.arange(len(x))
-        return np.stack([_log_softmax(x @ w.T + mask)[steps, demos.actions] for w in self.weights], axis=1)
+        return np.stack([log_softmax(x @ w.T + mask, axis=1)[steps, demos.actions] for w in self.weights], axis=1)
 
     def policies_along(self, data: Prepared, steps: IntArray) -> FloatArray:
         """π_k(a | x_t) at flat steps, (m, K, A)."""
@@ -491,7 +492,7 @@ class SoftmaxPolicies(RewardModel):
         if observations is None:
             raise InputError("Softmax policies on features read an observation at every step; give it.")
         x, mask = self._features(observations), self._mask(states)
-        return np.stack([np.exp(_log_softmax(x @ w.T + mask)) for w in self.weights], axis=1)
+        return np.stack([np.exp(log_softmax(x @ w.T + mask, axis=1)) for w in self.weights], axis=1)
 
     def check(self, demos: Demonstrations) -> None:
         """Observations of the size that was fitted."""
@@ -525,11 +526,6 @@ def _observations(demos: Demonstrations, width: int) -> FloatArray:
     if demos.observations is None or found != width:
         raise InputError(f"The policies read {width} features per step, the demonstrations have {found} observations.")
     return demos.observations.astype(np.float64)
-
-
-def _log_softmax(logits: FloatArray) -> FloatArray:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
 FEATURES = 100

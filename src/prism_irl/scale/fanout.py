@@ -33,6 +33,8 @@ from prism_irl.optional import need
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+CHUNK = 10
+"""Tasks that a process is given, and results that are remembered, at a time."""
 ATTEMPTS = 3
 """Times that the cluster may lose everything without finishing a single fit in between."""
 CONNECT_SECONDS = 60
@@ -97,15 +99,14 @@ def in_chunks(
     tasks: Sequence[Any],
     shared: tuple[Any, ...],
     *,
-    size: int,
     jobs: int = 1,
     on_part: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Return ``work(task, *shared)`` of every task, in their order; a process is given ``size`` tasks at a time.
+    """Return ``work(task, *shared)`` of every task, in their order; a process is given `CHUNK` tasks at a time.
 
     ``on_part`` is called with how many results there are, and will be.
     """
-    chunks = [tasks[i : i + size] for i in range(0, len(tasks), size)]
+    chunks = [tasks[i : i + CHUNK] for i in range(0, len(tasks), CHUNK)]
     done: dict[int, list[Result]] = {}
     for index, found in spread(_each, chunks, (work, *shared), jobs=jobs):
         done[index] = found

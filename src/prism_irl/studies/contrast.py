@@ -36,7 +36,7 @@ from prism_irl.report.verdict import listed
 from prism_irl.rewards.iavi import IAVI
 from prism_irl.scale import fanout
 from prism_irl.studies import results
-from prism_irl.studies.intervals import CHUNK, OnPart
+from prism_irl.studies.intervals import OnPart
 from prism_irl.switching.base import Posterior
 
 LEVEL = 0.05
@@ -342,7 +342,7 @@ def refitted(
     weights = units.bootstrap_weights(plan.cells, n, seed)
     labels = model.predict(demos)
     shared = (plan, model, demos, labels)
-    made = fanout.in_chunks(_difference, list(weights), shared, size=CHUNK, jobs=jobs, on_part=on_part)
+    made = fanout.in_chunks(_difference, list(weights), shared, jobs=jobs, on_part=on_part)
     ends = units.interval(np.stack(made), plan.cells.n_smaller, 1 if plan.cells.paired else 2)
     tests = [dict(test) for test in found["tests"]]
     signed = (test for test in tests if test["interval"] is not None)
@@ -382,12 +382,6 @@ Rows = Sequence[Mapping[str, Any]]
 def contrast_path(folder: Path, by: str) -> Path:
     """Where the numbers of a contrast lie."""
     return folder / FOLDER / f"{file_stem(by)}.json"
-
-
-def check_new(folder: Path, by: str, *, overwrite: bool) -> None:
-    """Refuse to replace a contrast unless asked to."""
-    if contrast_path(folder, by).exists() and not overwrite:
-        raise InputError(f"{folder} already holds a contrast by {by!r}; pass --overwrite to replace it.")
 
 
 def write_contrast(folder: Path, result: dict[str, Any], names: Sequence[str]) -> None:

@@ -133,7 +133,14 @@ def summary(tested: EvidenceResult) -> dict[str, Any]:
         "agreement": tested.rows[Task(0, "halves")]["agreement"],
         "agreement_p_value": tested.p_value("halves", "agreement"),
         "surrogate_agreements": list(tested.values("halves", "agreement")),
-        "alignments": {event: _alignment(tested, event) for event in _events(tested)},
+        "alignments": {
+            event: {
+                "information": tested.rows[Task(0, "halves")][event],
+                "p_value": tested.p_value("halves", event),
+                "surrogates": list(tested.values("halves", event)),
+            }
+            for event in _events(tested)
+        },
         "surrogates": max(len(question.surrogates) for question in asked),
         "chain": row["chain"],
         "memory": tested.habit.length_,
@@ -183,14 +190,6 @@ def covariates(tested: EvidenceResult) -> list[dict[str, Any]]:
 
 def _events(tested: EvidenceResult) -> list[str]:
     return [name for name in tested.rows[Task(0, "halves")] if name not in ("agreement", "seconds")]
-
-
-def _alignment(tested: EvidenceResult, event: str) -> dict[str, Any]:
-    return {
-        "information": tested.rows[Task(0, "halves")][event],
-        "p_value": tested.p_value("halves", event),
-        "surrogates": list(tested.values("halves", event)),
-    }
 
 
 def words(found: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from prism_irl.models.subject_models import refit
 from prism_irl.report.contrast import file_stem
 from prism_irl.scale import fanout
 from prism_irl.studies import results
-from prism_irl.studies.intervals import CHUNK, OnPart, draw_units, units_of
+from prism_irl.studies.intervals import OnPart, draw_units, units_of
 
 MANY = 1000
 """Units from which on quantiles need no widening."""
@@ -121,7 +121,7 @@ def imagine(
     )  # says what is wrong before anything is fitted
     n = resamples or simulations
     shared = (model, demos, starts, change, seed, bool(resamples))
-    made = fanout.in_chunks(one_draw, range(n), shared, size=CHUNK, jobs=jobs, on_part=on_part)
+    made = fanout.in_chunks(one_draw, range(n), shared, jobs=jobs, on_part=on_part)
     draws = np.stack(made)  # (n, 2, S + K)
     n_units = units_of(demos)[1] if resamples else MANY
     S = demos.n_states
@@ -160,12 +160,6 @@ CLEAR, NAMED = 12, 3
 def imagined_path(folder: Path, name: str) -> Path:
     """Where the numbers lie."""
     return folder / FOLDER / f"{file_stem(name)}.json"
-
-
-def check_new(folder: Path, name: str, *, overwrite: bool) -> None:
-    """Refuse to replace an earlier answer unless asked to."""
-    if imagined_path(folder, name).exists() and not overwrite:
-        raise InputError(f"{folder} already holds the answer {name!r}; pass --overwrite, or another --name.")
 
 
 def in_words(found: Mapping[str, Any], what: str, states: Sequence[str], names: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ is optimal for (`rewards.iavi`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +52,13 @@ def individuals(
     own = _choices(counts, model, demos, who, seed)
     usage_m, usage = shrunk(used, used.sum(axis=1, keepdims=True), who)
     leaving_m, leaving = shrunk(left, visits, who)
-    p = _usage_tests(used, who, len(names), seed)
+    shared = used.sum(axis=0)
+
+    def deviation(dealt: IntArray) -> FloatArray:
+        steps = _summed(used, dealt, len(names))
+        return np.asarray(np.abs(steps / np.maximum(steps.sum(axis=1, keepdims=True), 1e-12) - shared / used.sum()))
+
+    p = _dealt_at_random(deviation, who, PERMUTATIONS, [seed, 3])
     raw = _summed(used, who, len(names))
     rows = []
     for g, name in enumerate(names):
@@ -69,7 +76,6 @@ def individuals(
                     **({} if own is None or own.distance is None else {"reward_distance": own.distance[g, k]}),
                 }
             )
-    shared = used.sum(axis=0)
     found: dict[str, Any] = storage.read_plain(
         {
             "unit": unit_name,
@@ -138,16 +144,14 @@ def shrunk(over: FloatArray, under: FloatArray, who: IntArray) -> tuple[float, F
     return float(best), np.asarray(final, dtype=np.float64)
 
 
-def _usage_tests(used: FloatArray, who: IntArray, n: int, seed: int) -> FloatArray:
-    """Adjusted p of every animal and intention, (G, K): trajectories dealt to animals at random."""
-    rng = np.random.default_rng([seed, 3])
-    shared = used.sum(axis=0) / used.sum()
-    statistics = []
-    for i in range(PERMUTATIONS + 1):
-        own = _summed(used, who if i == 0 else rng.permutation(who), n)
-        total = own.sum(axis=1, keepdims=True)
-        statistics.append(np.abs(own / np.maximum(total, 1e-12) - shared).ravel())
-    return units.adjusted(np.array(statistics)).reshape(n, -1)
+def _dealt_at_random(
+    statistic: Callable[[IntArray], FloatArray], who: IntArray, permutations: int, seed: Sequence[int]
+) -> FloatArray:
+    """Adjusted p of a statistic of every animal and intention, (G, K): trajectories dealt to animals at random."""
+    rng = np.random.default_rng(seed)
+    own = statistic(who)
+    others = [statistic(rng.permutation(who)).ravel() for _ in range(permutations)]
+    return units.adjusted(np.array([own.ravel(), *others])).reshape(own.shape)
 
 
 def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
@@ -224,9 +228,14 @@ def own_choices(counts: FloatArray, who: IntArray, valid: BoolArray, mdp: MDP | 
     steps = _dealt(counts, who, G)
     m = max(CHOICE_STRENGTHS, key=lambda strength: _left_out(counts, steps, who, valid, strength))
     policies = _shrunk_choices(steps, shared, m)
-    found = Choices(
-        m, policies, shared, _choice_tests(counts, who, G, shared, TESTED if np.isinf(m) else m, seed), steps
-    )
+
+    def gain(dealt: IntArray) -> FloatArray:
+        own = _dealt(counts, dealt, G)
+        found = special.xlogy(own, _shrunk_choices(own, shared, TESTED if np.isinf(m) else m))
+        return np.asarray((found - special.xlogy(own, shared)).sum(axis=(2, 3)))
+
+    p = _dealt_at_random(gain, who, CHOICE_PERMUTATIONS, [seed, 4])
+    found = Choices(m, policies, shared, p, steps)
     if mdp is None:
         return found
     rewards = np.stack([solve_iavi(mdp, own).rewards for own in policies])
@@ -256,17 +265,6 @@ def _left_out(counts: FloatArray, steps: FloatArray, who: IntArray, valid: BoolA
     others = _normalised(np.maximum(counts.sum(axis=0) - counts, 0.0) + SMOOTHING * valid)
     rest = np.maximum(steps[who] - counts, 0.0)
     return float(special.xlogy(counts, _shrunk_choices(rest, others, m)).sum())
-
-
-def _choice_tests(counts: FloatArray, who: IntArray, n: int, shared: FloatArray, m: float, seed: int) -> FloatArray:
-    """Adjusted p of every animal and intention, (G, K): trajectories dealt to animals at random."""
-    rng = np.random.default_rng([seed, 4])
-    statistics = []
-    for i in range(CHOICE_PERMUTATIONS + 1):
-        steps = _dealt(counts, who if i == 0 else rng.permutation(who), n)
-        gain = special.xlogy(steps, _shrunk_choices(steps, shared, m)) - special.xlogy(steps, shared)
-        statistics.append(gain.sum(axis=(2, 3)).ravel())
-    return units.adjusted(np.array(statistics)).reshape(n, -1)
 
 
 def rows_of(found: Choices, units: Any, states: Any, actions: Any) -> list[dict[str, Any]]:

@@ -37,8 +37,6 @@ from prism_irl.studies import results
 from prism_irl.studies.cross_validation import UNIT_SCORES, Evaluation, Extra
 from prism_irl.switching.base import Switching
 
-CHUNK = 10
-"""Resamples that are made, and remembered, at a time."""
 FEWEST = 20
 FEW_UNITS = 5
 
@@ -50,14 +48,9 @@ Draw = dict[str, FloatArray]
 
 def check_intervals(n: int, model: Any, demos: Demonstrations) -> None:
     """Raise an `InputError` where there can be no intervals, before anything is fitted."""
-    if n == 0:
-        return
-    if n < FEWEST:
-        raise InputError(f"--intervals is {n}; give {FEWEST} or more resamples (200 is usual), or 0 for none.")
-    if not isinstance(model, Intentions):
+    if n and not isinstance(model, Intentions):
         raise InputError(f"{type(model).__name__} is not fitted by EM and has no warm starts; leave out --intervals.")
-    if units_of(demos)[1] < 2:
-        raise InputError("Intervals need at least two animals, or trajectories, to resample; leave out --intervals.")
+    scoring(demos, n)
 
 
 def units_of(demos: Demonstrations) -> tuple[IntArray, int, str]:
@@ -138,12 +131,11 @@ def bootstrap(
 ) -> dict[str, FloatArray]:
     """Numbers of ``n`` resamples, each name (n, …); what ``folder`` remembers of the same fit is not made again."""
     labels = model.predict(demos)
-    chunks = [tuple(range(i, min(i + CHUNK, n))) for i in range(0, n, CHUNK)]
-    done: dict[int, dict[str, FloatArray]] = {}
-    for i, chunk in enumerate(chunks):
-        path = None if folder is None else folder / f"draws_{i:03d}_{len(chunk)}_{seed}.safetensors"
-        if path is not None and path.exists():
-            done[i] = {name: value.numpy() for name, value in storage.load_tensors(path)[0].items()}
+    chunks = [tuple(range(i, min(i + fanout.CHUNK, n))) for i in range(0, n, fanout.CHUNK)]
+    kept = Path() if folder is None else folder
+    paths = [kept / f"draws_{i:03d}_{len(chunk)}_{seed}.safetensors" for i, chunk in enumerate(chunks)]
+    there = [i for i, path in enumerate(paths) if folder is not None and path.exists()]
+    done = {i: {name: value.numpy() for name, value in storage.load_tensors(paths[i])[0].items()} for i in there}
     left = [i for i in range(len(chunks)) if i not in done]
     shared = (model, demos, labels, seed)
     for index, found in fanout.spread(_chunk, [chunks[i] for i in left], shared, jobs=jobs):
@@ -151,7 +143,7 @@ def bootstrap(
         done[i] = found
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            storage.save_tensors(folder / f"draws_{i:03d}_{len(chunks[i])}_{seed}.safetensors", found, {})
+            storage.save_tensors(paths[i], found, {})
         if on_part is not None:
             on_part(sum(len(chunks[j]) for j in done), n)
     return {name: np.concatenate([done[i][name] for i in range(len(chunks))]) for name in done[0]}
@@ -251,12 +243,12 @@ def scoring(demos: Demonstrations, n: int, further: Extra | None = None) -> Extr
     return UnitScores(units_of(demos)[2], further)
 
 
-def score_intervals(done: Evaluation, n: int, seed: int = 0) -> dict[str, Any]:
+def score_intervals(done: Evaluation, n: int) -> dict[str, Any]:
     """Likelihood per step of every method over all test folds, and its difference to the best, with 95% intervals."""
     by, scores = units_of(done.demos)[2], _collected(done)
     names = sorted(set.union(*(set(own) for own in scores.values())))
     sums = {name: np.array([own.get(unit, (0.0, 0)) for unit in names]) for name, own in scores.items()}
-    weights = np.random.default_rng([seed, 9]).multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)
+    weights = np.random.default_rng([0, 9]).multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)
     estimates = {name: float(values[:, 0].sum() / values[:, 1].sum()) for name, values in sums.items()}
     draws = {name: _per_step(weights, values) for name, values in sums.items()}
     best = max(estimates, key=lambda name: estimates[name])

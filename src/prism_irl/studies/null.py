@@ -427,37 +427,24 @@ def _run_part(
     memory: Mapping[str, Any],
     places: Detours | None,
     parallel: bool,
-    events: Events | None = None,
+    events: Events | None,
 ) -> dict[str, Any]:
     if parallel:
         limit_threads(1)
     clock = time.perf_counter()
-    row = _analyse(task, demos, known, mdp, habit, analysis, memory, places, events)
-    return row | {"seconds": time.perf_counter() - clock}
-
-
-def _analyse(
-    task: Task,
-    demos: Demonstrations,
-    known: MDP,
-    mdp: MDP | None,
-    habit: NGram,
-    analysis: Analysis,
-    memory: Mapping[str, Any],
-    places: Detours | None,
-    events: Events | None,
-) -> dict[str, Any]:
     habit = habit.livelier(task.backoff) if task.backoff else habit
     data = surrogate(habit, demos, known, analysis, task.data)
     if task.part == "goals":
         assert places is not None
-        return _goals(data, places, mdp, analysis, memory, everything=task.data == 0)
-    if task.part == "halves":
+        row = _goals(data, places, mdp, analysis, memory, everything=task.data == 0)
+    elif task.part == "halves":
         happened = {} if events is None else dict(events)
         if task.data and happened:
             happened = surrogate_events(happened, demos, data, np.random.default_rng([analysis.seed, task.data, 1]))
-        return _halves(data, analysis, happened)
-    return _gain(data, mdp, analysis, memory, everything=task.data == 0)
+        row = _halves(data, analysis, happened)
+    else:
+        row = _gain(data, mdp, analysis, memory, everything=task.data == 0)
+    return row | {"seconds": time.perf_counter() - clock}
 
 
 def _gain(

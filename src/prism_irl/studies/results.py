@@ -16,6 +16,7 @@ import pandas as pd
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
+from prism_irl.errors import InputError
 from prism_irl.evaluation.result import FitResult
 from prism_irl.figures import charts, style
 from prism_irl.models.base import IntentionModel
@@ -61,6 +62,12 @@ def write_methods(path: Path, entries: Mapping[str, Mapping[str, Any]]) -> None:
     write_rows(path, [{"method": name, **entry} for name, entry in entries.items()])
 
 
+def check_new(path: Path, what: str, *, overwrite: bool) -> None:
+    """Refuse to replace an earlier answer unless asked to; ``what`` lies in the run whose folder the path is in."""
+    if path.exists() and not overwrite:
+        raise InputError(f"{path.parents[1]} already holds {what}; pass --overwrite to replace it.")
+
+
 def write_figures(folder: Path, drawings: Mapping[str, Draw]) -> dict[str, str]:
     """Draw the figures of a run into ``folder``, and write and return their captions."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +86,7 @@ def add_captions(folder: Path, captions: Mapping[str, str]) -> None:
 
 def likelihood_figure(path: Path, result: Mapping[str, Any]) -> str:
     """Test score per method with fold spread; scores that are not likelihoods are hatched."""
-    rows = method_bar_rows(result, best_first=False)
+    rows = method_bar_rows(result)
     oracle = result["methods"].get("oracle")
     figure, (ax,) = style.new_figure(width=5.0, height=0.6 + 0.28 * len(rows))
     charts.method_bars(ax, rows, ceiling=None if oracle is None else oracle["predictive_ll"]["mean"])

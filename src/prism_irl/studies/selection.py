@@ -449,7 +449,10 @@ def select(
     extra = scoring(demos, intervals)
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    settings = replace(settings, intentions=told_apart(demos, settings.intentions))
+    pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
+    settings = replace(
+        settings, intentions=(tuple(k for k in settings.intentions if k <= pairs) or settings.intentions)
+    )
     done, found, candidates = try_numbers(demos, settings, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit, extra=extra)
     tested = _tested(demos, settings, mdp, jobs, cache / "null", on_part) if settings.surrogates else None
     summary = None if tested is None else evidence.summary(tested)
@@ -480,12 +483,6 @@ def select(
         simulations=simulations,
     )
     return result
-
-
-def told_apart(demos: Demonstrations, intentions: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of intentions that so many different (state, action) pairs can tell apart; all, if that leaves none."""
-    pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
-    return tuple(k for k in intentions if k <= pairs) or intentions
 
 
 def try_numbers(

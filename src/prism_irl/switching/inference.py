@@ -1,6 +1,6 @@
 """Beliefs and statistics of a chain over intentions, by the fastest exact path at hand.
 
-On a CPU with numba the two passes run compiled, in scaled probability space (`kernel`): straight from and into the flat
+On a CPU the two passes run compiled, in scaled probability space (`kernel`): straight from and into the flat
 layout of the data (`infer_flat`, `infer_steps`, `expected_counts`, where None stands for "not here"), or over padded
 batches (`infer`). On a GPU with Triton it is one program per trajectory. Everywhere else, and where scaling would
 underflow, `forward_backward` does the same in log space with torch. All give the same numbers (tested).
@@ -13,18 +13,13 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import numba
 import numpy as np
 
 from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Prepared, Stats
+from prism_irl.switching import inference_kernel as compiled
 from prism_irl.switching.base import BatchPosterior, Counted, Posterior
-
-try:
-    import numba
-
-    from prism_irl.switching import inference_kernel as compiled
-except ImportError:  # numba is an extra
-    compiled = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:  # a chain that only counts is fitted, asked and simulated without torch, whose import takes longer
     import torch
@@ -54,8 +49,8 @@ class FlatBeliefs(NamedTuple):
 
 
 def is_compiled() -> bool:
-    """Whether compiled kernels are there, and nobody has asked for the reference (``PRISM_BACKEND=torch``)."""
-    return compiled is not None and os.environ.get("PRISM_BACKEND") != "torch"
+    """Whether nobody has asked for the reference (``PRISM_BACKEND=torch``)."""
+    return os.environ.get("PRISM_BACKEND") != "torch"
 
 
 def infer_flat(
@@ -65,25 +60,18 @@ def infer_flat(
     offsets: IntArray,
     *,
     online: bool = True,
-    longest_first: IntArray | None = None,
 ) -> Posterior | None:
     """Beliefs of a chain with one constant kernel; ``log_initial`` (K,) and ``log_kernel`` (K, K).
 
-    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1], and ``longest_first`` their order by
-    length where the caller knows it. Without ``online`` the predicted and filtered beliefs are empty, which saves half
-    of the memory that is written and lets trajectories run side by side.
+    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1]. Without ``online`` the predicted and
+    filtered beliefs are empty, which saves half of the memory that is written.
     """
     if not is_compiled():
         return None
     first, lengths = _rows(offsets)
     out = FlatBeliefs.room(*log_emission.shape, online=online)
-    initial, kernel, transitions = np.exp(log_initial), np.exp(log_kernel), None
-    if not online and len(first) >= compiled.LANES:  # fewer would leave lanes empty
-        order = np.argsort(-lengths, kind="stable") if longest_first is None else longest_first
-        transitions = _side_by_side(initial, kernel, log_emission, (first[order], lengths[order]), out)
-    if transitions is None:
-        kernels = (kernel[None], np.zeros_like(first), 0)
-        transitions = passes(initial, kernels, log_emission, (first, lengths), out)
+    kernels = (np.exp(log_kernel)[None], np.zeros_like(first), 0)
+    transitions = passes(np.exp(log_initial), kernels, log_emission, (first, lengths), out)
     return None if transitions is None else out.posterior(transitions)
 
 
@@ -145,28 +133,6 @@ def passes(
     return np.asarray(transitions.sum(0))
 
 
-def _side_by_side(
-    initial: FloatArray,
-    kernel: FloatArray,
-    log_emission: FloatArray,
-    rows: tuple[IntArray, IntArray],
-    out: FlatBeliefs,
-) -> FloatArray | None:
-    """Beliefs of many trajectories at once into ``out``, whose rows begin as emissions; None on underflow."""
-    K = log_emission.shape[-1]
-    parts = max(1, min(compiled.PARTS, -(-len(rows[0]) // compiled.LANES)))
-    with np.errstate(over="ignore"):
-        table = np.exp(log_emission, out=out.smoothed, dtype=np.float64)
-    moves = np.zeros((parts, K, K))
-    found = (np.zeros((parts, K)), moves, table[None], np.zeros((parts, 1)), out.log_likelihood)
-    given = (np.ascontiguousarray(initial), np.ascontiguousarray(kernel), table, np.empty(0, dtype=np.int64))
-    if not compiled.expected_counts(tuple(range(K)), given, rows, found, numba.get_num_threads()):
-        return None
-    np.log(out.log_likelihood, out=out.log_likelihood)
-    np.negative(out.log_likelihood, out=out.log_likelihood)
-    return np.asarray(moves.sum(0))
-
-
 def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, data: Prepared) -> Counted | None:
     """Expected counts of a chain with one constant kernel (K, K) over a table of policies (P, K).
 
@@ -182,8 +148,8 @@ def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, 
     parts = max(1, min(compiled.PARTS, groups, demos.n_steps // len(table)))
     sums = (np.zeros((parts, K)), np.zeros((parts, K, K)), np.zeros((parts, *table.shape)), np.zeros((parts, 1)))
     rows = (demos.offsets[:-1][order].astype(np.int64), demos.lengths[order].astype(np.int64))
-    given, found = (initial, kernel, table, data.pairs), (*sums, np.empty(0))
-    if not compiled.expected_counts(tuple(range(K)), given, rows, found, numba.get_num_threads()):
+    given = (initial, kernel, table, data.pairs)
+    if not compiled.expected_counts(tuple(range(K)), given, rows, sums, numba.get_num_threads()):
         return None
     begun, moves, choices, likelihood = (values.sum(0) for values in sums)
     return Counted(Stats(initial=begun, transitions=moves), choices, float(likelihood[0]))

@@ -18,8 +18,6 @@ of first steps (K,), of moves (K, K) and of choices (P, K) over the pairs of con
 read and none is written. Where beliefs are asked for, every step has a row of its own in place of a pair. Sums are made
 in a number of parts that depends on the data alone; scratch is one per thread, because fresh pages cost more than the
 arithmetic.
-
-Importing this module needs numba (`pip install prism-irl[fast]`); `switching.inference` chooses it by itself.
 """
 
 from __future__ import annotations
@@ -236,37 +234,15 @@ def _backward_step(intentions: Any, kernel: Array, t: int, lanes: int, scratch: 
 
 @compiled(fastmath={"contract", "nsz", "arcp"})
 def _look_up(intentions: Any, table: Array, pairs: Array, rows: Any, begin: int, end: int, scratch: Array) -> None:
-    """Probabilities of the steps begin ≤ t < end, by pairs or where none are given by steps; garbage beyond an end."""
+    """Probabilities of the steps begin ≤ t < end by their pairs; garbage beyond an end."""
     first, lengths = rows
     K = len(intentions)
     for lane in range(len(first)):
         row = first[lane]
         for t in range(begin, min(end, lengths[lane])):
-            pair = np.int64(pairs[UINT(row + t)]) if len(pairs) else row + t
+            pair = np.int64(pairs[UINT(row + t)])
             for k in range(K):
                 scratch[UINT(((2 * K + 1) * t + k) * LANES + lane)] = table[UINT(pair), UINT(k)]
-
-
-@compiled(fastmath={"contract", "nsz", "arcp"})
-def _store_scales(intentions: Any, scratch: Array, rows: Any, begin: int, end: int, steps: Array) -> None:
-    """One over the likelihood of the steps begin ≤ t < end, to where each step is."""
-    first, lengths = rows
-    K = len(intentions)
-    for lane in range(len(first)):
-        for t in range(begin, min(end, lengths[lane])):
-            steps[UINT(first[lane] + t)] = scratch[UINT(((2 * K + 1) * t + 2 * K) * LANES + lane)]
-
-
-@compiled(fastmath={"contract", "nsz", "arcp"})
-def _store_smoothed(intentions: Any, scratch: Array, rows: Any, begin: int, end: int, smoothed: Array) -> None:
-    """Smoothed probabilities of the steps begin ≤ t < end, to where each step is."""
-    first, lengths = rows
-    K = len(intentions)
-    for lane in range(len(first)):
-        row = first[lane]
-        for t in range(begin, min(end, lengths[lane])):
-            for k in range(K):
-                smoothed[UINT(row + t), UINT(k)] = scratch[UINT(((2 * K + 1) * t + K + k) * LANES + lane)]
 
 
 @compiled(fastmath={"contract", "nsz", "arcp"})
@@ -304,7 +280,7 @@ def _count(intentions: Any, scratch: Array, pairs: Array, rows: Any, begin: int,
 def _group(intentions: Any, given: Any, rows: Any, out: Any, memory: Any) -> bool:
     """Both passes over at most LANES trajectories, added to what was counted before; False on underflow."""
     (initial, kernel, table, pairs), (scratch, counts) = given, memory
-    begun, moves, choices, likelihood, steps = out
+    begun, moves, choices, likelihood = out
     lengths = rows[1]
     K, n, T = len(intentions), len(lengths), lengths[0]
     lanes, bad = n, 0
@@ -317,10 +293,7 @@ def _group(intentions: Any, given: Any, rows: Any, out: Any, memory: Any) -> boo
             bad += lanes - _forward_step(intentions, initial, kernel, t, lanes, scratch)
         if bad:
             return False
-        if len(steps):
-            _store_scales(intentions, scratch, rows, begin, end, steps)
-        else:
-            likelihood[0] += _log_likelihood(intentions, scratch, rows, begin, end)
+        likelihood[0] += _log_likelihood(intentions, scratch, rows, begin, end)
     counts[:] = 0.0
     lanes = 0
     for begin in range((T - 1) // BLOCK * BLOCK, -1, -BLOCK):
@@ -335,10 +308,7 @@ def _group(intentions: Any, given: Any, rows: Any, out: Any, memory: Any) -> boo
                 bad += lanes - _backward_step(intentions, kernel, t, lanes, scratch, counts)
         if bad:
             return False
-        if len(steps):
-            _store_smoothed(intentions, scratch, rows, begin, end, choices)
-        else:
-            _count(intentions, scratch, pairs, rows, begin, end, choices)
+        _count(intentions, scratch, pairs, rows, begin, end, choices)
     for j in range(K):
         for lane in range(n):
             begun[j] += scratch[(K + j) * LANES + lane]
@@ -356,23 +326,18 @@ def expected_counts(intentions: tuple[int, ...], given: Any, rows: Any, out: Any
     intentions : (0, …, K - 1), a tuple: its length is known to the compiler, which unrolls all loops over intentions
     given : (initial, kernel, table, pairs)
     rows : (first, lengths)
-    out : (begun, moves, choices, likelihood, steps), zeros where they are sums
+    out : (begun, moves, choices, likelihood), zeros
     threads : how many share the parts; asked for in here, the number would forbid to cache what is compiled
 
     initial, kernel : (K,) and (K, K) probabilities
     table : (P, K), probability of each pair of context and action under each intention
-    pairs : (N,), the pair of every step; step t of trajectory b is number first[b] + t. Empty where beliefs are asked
-        for: then the table has a row for every step
+    pairs : (N,), the pair of every step; step t of trajectory b is number first[b] + t
     first, lengths : (B,), the longest trajectory first
     begun, moves, choices : (W, K), (W, K, K) and (W, P, K), out
-    likelihood : (W, 1), out, log-likelihood of all steps, unless beliefs are asked for
-    steps : (N,), out, one over the likelihood of each step, where beliefs are asked for, or else empty
-
-    Beliefs are smoothed probabilities, written into ``choices`` (1, N, K), which may be the table: a step's row is read
-    before it is written, and by no other step.
+    likelihood : (W, 1), out, log-likelihood of all steps
     """
     first, lengths = rows
-    begun, moves, choices, likelihood, steps = out
+    begun, moves, choices, likelihood = out
     K, B, parts = len(intentions), len(first), len(begun)
     groups = (B + LANES - 1) // LANES
     workers = min(parts, threads)
@@ -381,8 +346,7 @@ def expected_counts(intentions: tuple[int, ...], given: Any, rows: Any, out: Any
         worker = np.int64(w)  # prange counts in unsigned numbers, which do not mix with signed ones
         memory = (np.empty(lengths[worker * LANES] * (2 * K + 1) * LANES), np.empty(K * K * LANES))
         for part in range(worker, parts, workers):
-            own = part if len(choices) > 1 else 0
-            mine = (begun[part], moves[part], choices[own], likelihood[part], steps)
+            mine = (begun[part], moves[part], choices[part], likelihood[part])
             for group in range(part, groups, parts):  # in turns, so that nobody has all the long ones
                 begin, end = group * LANES, min(group * LANES + LANES, B)
                 if fine[part]:

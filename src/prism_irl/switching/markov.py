@@ -82,13 +82,7 @@ class MarkovChain(ArrayChain):
         if str(self.device) == "cpu":
             with np.errstate(divide="ignore"):
                 logs = np.log(self.begin), np.log(self.moves)
-            found = infer_flat(
-                *logs,
-                as_array(log_emission),
-                data.demos.offsets,
-                online=online,
-                longest_first=data.longest_first,
-            )
+            found = infer_flat(*logs, as_array(log_emission), data.demos.offsets, online=online)
         return super().expectation(data, log_emission, online=online) if found is None else found
 
     def stream_kernel(

@@ -340,10 +340,6 @@ class Learned(SwitchingOptions):
 
         return Optimiser(self.learning_rate, self.batch_size, self.epochs_per_m_step)
 
-    def _past_only(self) -> None:
-        if self.observe == "current":
-            raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
-
 
 @dataclass(frozen=True)
 class Independent(Learned):
@@ -398,7 +394,8 @@ class Recurrent(Learned):
     def check(self, n_intentions: int) -> None:
         """The penalty too."""
         super().check(n_intentions)
-        self._past_only()
+        if self.observe == "current":
+            raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
         check_numbers(self, {"switch_penalty": 0})
 
     def build(self, n_intentions: int, demos: Demonstrations) -> RecurrentChain:

@@ -25,17 +25,6 @@ STAY = 0.9
 SURE = 0.8  # of the stage that a first stretch is given
 
 
-def order_mask(n_intentions: int, *, closing: bool = False) -> Tensor:
-    """1 where an intention stays or advances by one, else 0, (K, K); ``closing``: from the last to the first, too."""
-    mask = torch.zeros((n_intentions, n_intentions), dtype=torch.float64)
-    steps = torch.arange(n_intentions)
-    mask[steps, steps] = 1.0
-    mask[steps[:-1], steps[1:]] = 1.0
-    if closing:
-        mask[-1, 0] = 1.0
-    return mask
-
-
 def first_only(n_intentions: int) -> Tensor:
     """Initial distribution: every demonstration begins with the first intention, (K,)."""
     initial = torch.zeros((n_intentions,), dtype=torch.float64)
@@ -51,7 +40,13 @@ class InOrder:
 
     def mask(self) -> Tensor:
         """1 where a move exists, (K, K)."""
-        return order_mask(self.n_intentions, closing=self.closing)
+        mask = torch.zeros((self.n_intentions, self.n_intentions), dtype=torch.float64)
+        steps = torch.arange(self.n_intentions)
+        mask[steps, steps] = 1.0
+        mask[steps[:-1], steps[1:]] = 1.0
+        if self.closing:
+            mask[-1, 0] = 1.0
+        return mask
 
     def labels_of(self, probabilities: FloatArray, offsets: IntArray) -> IntArray:
         """The path in order that is right at the most steps in expectation, (n,)."""

@@ -8,7 +8,6 @@ is gained by changes of mind within trajectories.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,23 +41,6 @@ class TrajectoryChoice(SwitchingModule):
         filtered = torch.softmax(after, dim=-1)
         likelihood = torch.logsumexp(predicted + log_emission.double(), dim=-1)
         return BatchPosterior(filtered[:, -1:].expand_as(filtered), predicted.exp(), filtered, likelihood)
-
-    @torch.no_grad()
-    def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
-        """For EM straight from the flat data: log p(a_t | a_<t) is what log Σ_k ρ_k exp L_k rises by at step t."""
-        emission, demos = log_emission.double().numpy(), data.demos
-        if online or not emission.min(initial=0.0) > IMPOSSIBLE:
-            return super().expectation(data, log_emission, online=online)
-        first, last = demos.offsets[:-1], demos.offsets[1:] - 1
-        sums = np.cumsum(emission, axis=0)
-        sums += np.repeat(self.weights.log().numpy() - (sums[first] - emission[first]), demos.lengths, axis=0)
-        top = sums.max(axis=1)
-        total = top + np.log(np.exp(sums - top[:, None]).sum(axis=1))
-        likelihood = np.diff(total, prepend=0.0)
-        likelihood[first] = total[first]
-        chosen = np.exp(sums[last] - total[last, None])
-        nothing = np.empty((0, self.n_intentions))
-        return Posterior(np.repeat(chosen, demos.lengths, axis=0), nothing, nothing, likelihood)
 
     def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
         """Expected number of trajectories of every intention, (K,)."""

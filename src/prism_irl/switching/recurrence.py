@@ -9,20 +9,16 @@ up to rounding (tested); `switching.networks` chooses this path by itself, `PRIS
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-kernels: Any = None
-with contextlib.suppress(ImportError):  # numba is an extra
-    from prism_irl.switching import recurrence_kernels as kernels
-    from prism_irl.switching.recurrence_kernels import add_rows
+from prism_irl.optional import compiled
 
-AVAILABLE = kernels is not None
 _pool = threading.local()
 POOLED = 8  # buffers kept per thread
 WIDTHS = {"rnn": (1,), "gru": (1, 4)}
@@ -96,7 +92,7 @@ class Pass:
         self.buffers = [take_buffer(B, T + 1, width * H) for width in WIDTHS[kind]]
         read = (self.sizes, (*self.index, *tables, _array(dense)), _padded(W.t()))
         own = (_array(bias),) if kind == "gru" else ()
-        getattr(kernels, f"{kind}_forward")(*read, *own, *(buffer.numpy() for buffer in self.buffers))
+        PASSES[kind][0](*read, *own, *(buffer.numpy() for buffer in self.buffers))
 
     def logits(self) -> Tensor:
         """Outputs of every step, (B, T, O)."""
@@ -120,7 +116,7 @@ class Pass:
         if kind == "rnn":  # whose forward pass needs no gates
             self.buffers.append(take_buffer(B, T + 1, H))
         *_, states, gates = self.buffers
-        getattr(kernels, f"{kind}_backward")(*read, states.numpy(), gates.numpy())
+        PASSES[kind][1](*read, states.numpy(), gates.numpy())
         # hidden states lag one entry behind the gates, so that row t of one meets h_{t-1} in the other
         rows, past = gates.view(B * (T + 1), -1), hidden.view(-1, H)
         dbias = None
@@ -181,3 +177,278 @@ class _Fused(torch.autograd.Function):
         _ = ctx.saved_tensors
         found: Gradients = ctx.ran.gradients(dlogits)
         return None, None, *found.tables, found.dense, found.weight, found.bias, found.head, found.head_bias
+
+
+# -- the loops over time ---------------------------------------------------------------------------------------------
+#
+# A thread takes four trajectories through the whole sequence, so that no step waits for another thread and the
+# recurrent weights stay in cache; the innermost loops run along a contiguous row of hidden units, where the compiler
+# vectorises. ``inputs`` are three indices (B, T), three projected tables and dense inputs, (i_1, i_2, i_3, P_1, P_2,
+# P_3, x), whose rows a step adds up, z_t = P_1[i_1] + P_2[i_2] + P_3[i_3] + x_t; a part that is not there has no rows.
+#
+# Layout: hidden states (B, T + 1, H), entry 0 being the state before the first step; gates (B, T + 1, ·), entry t
+# being those of step t and entry T zero. Backward passes overwrite the gates with gradients of what goes into them;
+# shifted by one entry against the hidden states, a single matrix product then gives the gradient of the weights.
+
+Array = np.ndarray[Any, Any]
+Number = Any  # single precision; a Python float would make the compiler compute in double
+# A division that may raise, as in Python, would keep loops from being vectorised: hence error_model="numpy".
+ROWS = 4  # trajectories that share one pass over the weights; enough for arithmetic, not memory, to be the limit
+
+
+@compiled(fastmath=True)
+def tanh(x: Number) -> Number:
+    """Rational minimax approximation, relative error 3e-7 in single precision; libm's tanh would not vectorise."""
+    x = np.float32(-8.3) if x < np.float32(-8.3) else x  # min and max would not, either
+    x = np.float32(8.3) if x > np.float32(8.3) else x
+    y = x * x
+    p = np.float32(2.1508547e-05) + y * np.float32(1.46483239e-08)
+    p = np.float32(0.999999991) + y * (np.float32(0.134258733) + y * (np.float32(0.00354917245) + y * p))
+    q = np.float32(0.000337395573) + y * np.float32(8.29513639e-07)
+    q = np.float32(1.0) + y * (np.float32(0.467591982) + y * (np.float32(0.0260799625) + y * q))
+    return x * p / q
+
+
+@compiled(fastmath=True)
+def sigmoid(x: Number) -> Number:
+    """σ(x) = (1 + tanh(x / 2)) / 2."""
+    return np.float32(0.5) + np.float32(0.5) * tanh(np.float32(0.5) * x)
+
+
+@compiled(fastmath=True)
+def accumulate(x: Array, W: Array, out: Array) -> None:
+    """Add x @ W to out for four rows at once; x (4, M), W (M, N), out (4, N), M a multiple of four."""
+    for block in range(W.shape[0] // 4):
+        i = 4 * block
+        a0, a1, a2, a3 = x[0, i], x[0, i + 1], x[0, i + 2], x[0, i + 3]
+        b0, b1, b2, b3 = x[1, i], x[1, i + 1], x[1, i + 2], x[1, i + 3]
+        c0, c1, c2, c3 = x[2, i], x[2, i + 1], x[2, i + 2], x[2, i + 3]
+        d0, d1, d2, d3 = x[3, i], x[3, i + 1], x[3, i + 2], x[3, i + 3]
+        for j in range(W.shape[1]):
+            w0, w1, w2, w3 = W[i, j], W[i + 1, j], W[i + 2, j], W[i + 3, j]
+            out[0, j] += a0 * w0 + a1 * w1 + a2 * w2 + a3 * w3
+            out[1, j] += b0 * w0 + b1 * w1 + b2 * w2 + b3 * w3
+            out[2, j] += c0 * w0 + c1 * w1 + c2 * w2 + c3 * w3
+            out[3, j] += d0 * w0 + d1 * w1 + d2 * w2 + d3 * w3
+
+
+@compiled(fastmath=True)
+def add_row(out: Array, row: Array) -> None:
+    """Add one row to another."""
+    for j in range(row.shape[0]):
+        out[j] += row[j]
+
+
+@compiled(fastmath=True)
+def fill(out: Array, value: Number) -> None:
+    """Set every entry of a matrix."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = value
+
+
+@compiled(fastmath=True)
+def gather(z: Array, first: Any, t: int, inputs: Any) -> None:
+    """Inputs (i_1, i_2, i_3, P_1, P_2, P_3, x) at one step; a block that is not full repeats its last trajectory."""
+    i1, i2, i3, P1, P2, P3, x = inputs
+    last = i1.shape[0] - 1
+    fill(z, np.float32(0.0))
+    for r in range(ROWS):
+        b = min(first + r, last)
+        if P1.shape[0]:
+            add_row(z[r], P1[i1[b, t]])
+        if P2.shape[0]:
+            add_row(z[r], P2[i2[b, t]])
+        if P3.shape[0]:
+            add_row(z[r], P3[i3[b, t]])
+        if x.shape[0]:
+            add_row(z[r], x[b, t])
+
+
+@compiled()
+def longest(lengths: Array, first: Any) -> int:
+    """Steps of the longest trajectory of a block."""
+    n = 0
+    for b in range(first, min(first + ROWS, lengths.shape[0])):
+        n = max(n, lengths[b])
+    return n
+
+
+@compiled(fastmath=True)
+def from_head(dh: Array, dl: Array, dlogits: Array, head: Array, first: Any, t: int) -> None:
+    """Add what the outputs of step t say about the hidden state, dlogits @ W_head."""
+    for r in range(ROWS):
+        b = min(first + r, dlogits.shape[0] - 1)
+        for o in range(dlogits.shape[2]):
+            dl[r, o] = dlogits[b, t, o]
+    accumulate(dl, head, dh)
+
+
+@compiled(fastmath=True)
+def no_gradient(gates: Array, first: Any, n: int) -> None:
+    """Zero from step n on."""
+    for b in range(first, min(first + ROWS, gates.shape[0])):
+        fill(gates[b, n:], np.float32(0.0))
+
+
+@compiled(fastmath=True)
+def no_past(hidden: Array, first: Any, n: int) -> None:
+    """Zero before the first step and after step n."""
+    for b in range(first, min(first + ROWS, hidden.shape[0])):
+        fill(hidden[b, :1], np.float32(0.0))
+        fill(hidden[b, n + 1 :], np.float32(0.0))
+
+
+@compiled(fastmath=True, parallel=True)
+def add_rows(index: Array, lengths: Array, gates: Array, table: Array, n_parts: int) -> None:
+    """Add gates[b, t, :G] to row index[b, t] of table (·, G); threads own columns, so that none waits for another."""
+    G = table.shape[1]
+    for part in numba.prange(n_parts):
+        left, right = part * G // n_parts, (part + 1) * G // n_parts
+        for b in range(index.shape[0]):
+            for t in range(lengths[b]):
+                add_row(table[index[b, t], left:right], gates[b, t, left:right])
+
+
+# -- RNN ---------------------------------------------------------------------------------------------------------------
+
+
+@compiled(fastmath=True)
+def _activate(z: Array, h: Array, out: Array) -> None:
+    """Hidden units for the next step and for the record, in one pass."""
+    for j in range(out.shape[0]):
+        unit = tanh(z[j])
+        h[j] = unit
+        out[j] = unit
+
+
+@compiled(fastmath=True)
+def _through_tanh(dh: Array, h: Array, dz: Array, out: Array) -> None:
+    """Gradient before the activation, for the step before and for the record, in one pass."""
+    for j in range(out.shape[0]):
+        d = dh[j] * (np.float32(1.0) - h[j] * h[j])
+        dz[j] = d
+        out[j] = d
+
+
+@compiled(fastmath=True)
+def _rnn_forward_block(first: Any, lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
+    B, H = hidden.shape[0], hidden.shape[2]
+    n = longest(lengths, first)
+    h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, H), np.float32)
+    no_past(hidden, first, n)
+    for t in range(n):
+        gather(z, first, t, inputs)
+        accumulate(h, W, z)
+        for r in range(ROWS):
+            _activate(z[r], h[r], hidden[min(first + r, B - 1), t + 1])  # repeated trajectories repeat their values
+
+
+@compiled(fastmath=True, parallel=True)
+def rnn_forward(lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
+    """h_t = tanh(z_t + h_{t-1} W), W (H, H) with its rows padded to a multiple of four; fills hidden."""
+    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
+        _rnn_forward_block(np.int64(block) * ROWS, lengths, inputs, W, hidden)
+
+
+@compiled(fastmath=True)
+def _rnn_backward_block(
+    first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
+) -> None:
+    B, H = hidden.shape[0], hidden.shape[2]
+    n = longest(lengths, first)
+    dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
+    dl = np.zeros((ROWS, head.shape[0]), np.float32)
+    no_gradient(gates, first, n)
+    for t in range(n - 1, -1, -1):
+        from_head(dh, dl, dlogits, head, first, t)
+        for r in range(ROWS):
+            b = min(first + r, B - 1)
+            _through_tanh(dh[r], hidden[b, t + 1], dz[r], gates[b, t])
+        fill(dh, np.float32(0.0))
+        accumulate(dz, W, dh)
+
+
+@compiled(fastmath=True, parallel=True)
+def rnn_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array) -> None:
+    """Fill gates (B, T + 1, H) with the gradient of z_t; W (H, H) as in h_{t-1} = … W, head (O, H), rows padded."""
+    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
+        _rnn_backward_block(np.int64(block) * ROWS, lengths, dlogits, head, W, hidden, gates)
+
+
+# -- GRU ---------------------------------------------------------------------------------------------------------------
+
+
+@compiled(fastmath=True)
+def _gru_forward_block(
+    first: Any, lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array
+) -> None:
+    B, H = hidden.shape[0], hidden.shape[2]
+    one = np.float32(1.0)
+    n = longest(lengths, first)
+    h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, 3 * H), np.float32)
+    y = np.empty((ROWS, 3 * H), np.float32)
+    no_past(hidden, first, n)
+    for t in range(n):
+        gather(z, first, t, inputs)
+        for r in range(ROWS):
+            for j in range(3 * H):
+                y[r, j] = bias[j]
+        accumulate(h, W, y)
+        for r in range(ROWS):
+            for j in range(2 * H):
+                z[r, j] = sigmoid(z[r, j] + y[r, j])
+            for j in range(H):
+                z[r, 2 * H + j] = tanh(z[r, 2 * H + j] + z[r, j] * y[r, 2 * H + j])
+            for j in range(H):
+                u = z[r, H + j]
+                h[r, j] = (one - u) * z[r, 2 * H + j] + u * h[r, j]
+        for r in range(min(ROWS, B - first)):
+            hidden[first + r, t + 1] = h[r, :H]
+            gates[first + r, t, : 3 * H] = z[r]
+            gates[first + r, t, 3 * H :] = y[r, 2 * H :]
+
+
+@compiled(fastmath=True, parallel=True)
+def gru_forward(lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array) -> None:
+    """h_t = (1 - u) n + u h_{t-1}, n = tanh(z_n + r (h W_n + b_n)); W (H, 3H), gates r, u, n and h W_n + b_n."""
+    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
+        _gru_forward_block(np.int64(block) * ROWS, lengths, inputs, W, bias, hidden, gates)
+
+
+@compiled(fastmath=True)
+def _gru_backward_block(
+    first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
+) -> None:
+    B, H = hidden.shape[0], hidden.shape[2]
+    one = np.float32(1.0)
+    length = longest(lengths, first)
+    dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
+    dl = np.zeros((ROWS, head.shape[0]), np.float32)
+    no_gradient(gates, first, length)
+    for t in range(length - 1, -1, -1):
+        from_head(dh, dl, dlogits, head, first, t)
+        for r in range(min(ROWS, B - first)):
+            g, before = gates[first + r, t], hidden[first + r, t]
+            for j in range(H):
+                reset, u, n, y = g[j], g[H + j], g[2 * H + j], g[3 * H + j]
+                d = dh[r, j]
+                dn = d * (one - u) * (one - n * n)
+                dz[r, j] = dn * y * reset * (one - reset)
+                dz[r, H + j] = d * (before[j] - n) * u * (one - u)
+                dz[r, 2 * H + j] = dn * reset
+                dh[r, j] = d * u
+                g[2 * H + j] = dn
+            g[: 2 * H] = dz[r, : 2 * H]
+            g[3 * H :] = dz[r, 2 * H : 3 * H]
+        accumulate(dz, W, dh)
+
+
+@compiled(fastmath=True, parallel=True)
+def gru_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array) -> None:
+    """Overwrite the gates with gradients: of r, u and n as inputs, and of h W_n + b_n; W (3H, H)."""
+    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
+        _gru_backward_block(np.int64(block) * ROWS, lengths, dlogits, head, W, hidden, gates)
+
+
+PASSES: dict[str, tuple[Any, Any]] = {"rnn": (rnn_forward, rnn_backward), "gru": (gru_forward, gru_backward)}

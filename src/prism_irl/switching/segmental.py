@@ -6,7 +6,7 @@ An episode of B bins is cut into segments; segment i has phase k_i, length d_i a
 
 where P(d | k) is any table of lengths and A any matrix: a zero in it is a zero in every result, because nothing is
 floored. Time O(K B²), so that long episodes come in bins. `best_path` reads labels off any beliefs, so that the steps
-of an episode never leave the order in which phases may follow one another. Compiled where numba is there.
+of an episode never leave the order in which phases may follow one another.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
-from prism_irl.rewards import backoff
+from prism_irl.rewards import tabular
 from prism_irl.rewards.tabular import TabularPolicies
-
-pytest.importorskip("numba")
 
 
 def fitted(demos, history, strength, smoothing):
@@ -33,7 +31,7 @@ def test_compiled_passes_give_the_same_tables(make_demos, seed, history, strengt
     demos = make_demos(seed, n_actions=n_actions)
     expected = fitted(demos, history, strength, smoothing)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backoff, "LARGE", 0)
+        patch.setattr(tabular, "LARGE", 0)
         patch.delenv("PRISM_BACKEND", raising=False)
         found = fitted(demos, history, strength, smoothing)
     np.testing.assert_allclose(found.counts, expected.counts, rtol=1e-13)
@@ -42,8 +40,8 @@ def test_compiled_passes_give_the_same_tables(make_demos, seed, history, strengt
 
 def test_only_large_tables_are_compiled_and_the_reference_can_be_asked_for(monkeypatch):
     monkeypatch.delenv("PRISM_BACKEND", raising=False)
-    monkeypatch.setattr(backoff, "LARGE", 8)
-    assert not backoff._is_large(np.zeros((1, 1, 7)))
-    assert backoff._is_large(np.zeros((1, 1, 8)))
+    monkeypatch.setattr(tabular, "LARGE", 8)
+    assert not tabular._is_large(np.zeros((1, 1, 7)))
+    assert tabular._is_large(np.zeros((1, 1, 8)))
     monkeypatch.setenv("PRISM_BACKEND", "torch")
-    assert not backoff._is_large(np.zeros((1, 1, 8)))
+    assert not tabular._is_large(np.zeros((1, 1, 8)))
