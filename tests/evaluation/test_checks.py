@@ -21,9 +21,9 @@ from prism_irl.evaluation.checks import (
     return_times,
     shares_of_lengths,
     switch_places,
-    switch_steps,
 )
 from prism_irl.evaluation.simulate import simulate
+from prism_irl.labels import boundaries
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
 from prism_irl.models.references import Empirical, NGram
@@ -171,7 +171,7 @@ def test_return_times_count_from_entry_to_entry_within_a_trajectory():
 
 
 def test_switches_are_within_trajectories():
-    np.testing.assert_array_equal(switch_steps(ONE), [2, 4, 7])
+    np.testing.assert_array_equal(boundaries(ONE.intentions), [2, 4, 7])
     np.testing.assert_allclose(switch_places(ONE, 4), [1 / 3, 1 / 3, 1 / 3, 0])
 
 

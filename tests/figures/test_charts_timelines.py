@@ -72,15 +72,6 @@ def test_raster_says_that_it_left_trajectories_out(ax):
         segmentation_raster(ax, [0, 1], [0, 3])
 
 
-def test_events_are_marked_above_the_posterior(ax):
-    posterior_timeline(ax, np.full((5, 2), 0.5), events={"water": [1, 4], "home": []})
-    (water,) = [line for line in ax.lines if line.get_label() == "water"]
-    np.testing.assert_array_equal(water.get_xdata(), [1, 4])
-    assert water.get_ydata()[0] > 1
-    with pytest.raises(InputError, match="step 5"):
-        posterior_timeline(ax, np.full((5, 2), 0.5), events={"water": [5]})
-
-
 def test_the_average_around_switches_is_drawn_as_given(ax):
     around = np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.9]])
     assert switch_average(ax, around, into=1, names=("a", "b")) is ax

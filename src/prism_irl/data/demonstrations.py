@@ -181,7 +181,26 @@ class Demonstrations:
 
     def _repr_html_(self) -> str:
 
-        return table_of(self)
+        lengths = self.lengths
+        rows = {
+            "trajectories": f"{self.n_trajectories:,}",
+            "steps": f"{self.n_steps:,} ({_range(f'{lengths.min():,}', f'{lengths.max():,}')} each)",
+            "states": _what(self.state_space, self.state_names, self.observation_names),
+            "actions": _what(self.action_space, self.action_names, self.motion_names),
+        }
+        if self.groups is not None:
+            who = np.unique(self.groups.astype(str)).tolist()
+            rows["groups"] = f"{len(who):,}{_some(who)}"
+        for name, there in (
+            ("valid actions", None if self.valid_actions is None else f"{int(self.valid_actions.sum()):,} pairs"),
+            ("true labels", None if self.labels is None else f"{len(np.unique(self.labels)):,} intentions"),
+            ("observations", None if self.observations is None else f"{self.observations.shape[1]:,} numbers per step"),
+            ("times", None if self.times is None else _range(_moment(self.times.min()), _moment(self.times.max()))),
+        ):
+            if there is not None:
+                rows[name] = there
+        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        return f"<table><caption>Demonstrations</caption><tbody>{body}</tbody></table>"
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -663,30 +682,6 @@ def _valid_actions(demos: Demonstrations, states: npt.NDArray[Any], actions: npt
 # -- as a notebook shows them ------------------------------------------------------------------------------------------
 
 SHOWN = 6  # names of states and actions
-
-
-def table_of(demos: Demonstrations) -> str:
-    """HTML with sizes, names and what else a step or trajectory has; text from the data is escaped."""
-    lengths = demos.lengths
-    rows = {
-        "trajectories": f"{demos.n_trajectories:,}",
-        "steps": f"{demos.n_steps:,} ({_range(f'{lengths.min():,}', f'{lengths.max():,}')} each)",
-        "states": _what(demos.state_space, demos.state_names, demos.observation_names),
-        "actions": _what(demos.action_space, demos.action_names, demos.motion_names),
-    }
-    if demos.groups is not None:
-        who = np.unique(demos.groups.astype(str)).tolist()
-        rows["groups"] = f"{len(who):,}{_some(who)}"
-    for name, there in (
-        ("valid actions", None if demos.valid_actions is None else f"{int(demos.valid_actions.sum()):,} pairs"),
-        ("true labels", None if demos.labels is None else f"{len(np.unique(demos.labels)):,} intentions"),
-        ("observations", None if demos.observations is None else f"{demos.observations.shape[1]:,} numbers per step"),
-        ("times", None if demos.times is None else _range(_moment(demos.times.min()), _moment(demos.times.max()))),
-    ):
-        if there is not None:
-            rows[name] = there
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-    return f"<table><caption>Demonstrations</caption><tbody>{body}</tbody></table>"
 
 
 def _what(space: Space, ids: tuple[str, ...] | None, numbers: tuple[str, ...] | None) -> str:

@@ -241,7 +241,7 @@ def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatAr
         x = np.unique(np.geomspace(1, max(int(np.quantile(lengths[0], 0.99)), 2), POINTS).round().astype(np.int64))
         values = [_at_least(own, x) for own in lengths]
         found.append(_curve(x, np.stack(values), **about))
-    at = [switch_steps(one) for one in everybody] if n_intentions > 1 else []
+    at = [boundaries(one.intentions) for one in everybody] if n_intentions > 1 else []
     for k in range(n_intentions if at else 0):
         into = [steps[one.labels[steps] == k] for one, steps in zip(everybody, at, strict=True)]
         if not len(into[0]):
@@ -344,11 +344,6 @@ def return_times(one: Behaviour, state: int) -> IntArray:
     return np.asarray(np.diff(starts)[same], dtype=np.int64)
 
 
-def switch_steps(one: Behaviour) -> IntArray:
-    """Steps whose intention is another one than that of the step before, within a trajectory."""
-    return boundaries(one.intentions)
-
-
 def around_switches(one: Behaviour, at: IntArray, state: int) -> FloatArray:
     """Share of the steps in ``state`` at −10 … 10 steps from the switches ``at``, within their trajectories."""
     trajectory = np.searchsorted(one.offsets, at, side="right") - 1
@@ -394,7 +389,7 @@ def _mean(values: npt.NDArray[Any]) -> float:
 
 def switch_places(one: Behaviour, n_states: int) -> FloatArray:
     """Share of the switches that happen on entering each state, (S,)."""
-    counts = np.bincount(one.states[switch_steps(one)], minlength=n_states)
+    counts = np.bincount(one.states[boundaries(one.intentions)], minlength=n_states)
     return np.asarray(counts / max(counts.sum(), 1), dtype=np.float64)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from prism_irl.arrays import BoolArray, FloatArray, IntArray
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import one_thread
 from prism_irl.errors import InputError
@@ -91,7 +91,14 @@ def walk(
         chooser = begin(trajectories)
         now = demos.states[first].astype(np.int64)
         for t in range(int(lengths.max())):
-            chosen = draw(_possible(chooser.weights(now), allowed, now), generator)
+            possible: FloatArray = np.where(allowed[now], chooser.weights(now), 0.0)
+            stuck = ~(possible.sum(axis=1) > 0)
+            if stuck.any():
+                raise InputError(
+                    f"The model gives no probability to any valid action of state {now[np.argmax(stuck)]}; fit it with "
+                    "the same valid actions."
+                )
+            chosen = draw(possible, generator)
             chooser.take(chosen)
             lasts = lengths > t  # the others walk on unseen until the longest of them ends
             states[first[lasts] + t], actions[first[lasts] + t] = now[lasts], chosen[lasts]
@@ -188,18 +195,6 @@ def draw(weights: FloatArray, generator: np.random.Generator) -> IntArray:
 def push(recent: IntArray, states: IntArray) -> IntArray:
     """Recent states (B, L), newest first, after entering ``states`` (B,)."""
     return np.concatenate([states[:, None], recent[:, :-1]], axis=1)
-
-
-def _possible(weights: FloatArray, allowed: BoolArray, states: IntArray) -> FloatArray:
-    """Weights (B, A) of the actions that exist where they are asked for."""
-    possible: FloatArray = np.where(allowed[states], weights, 0.0)
-    stuck = ~(possible.sum(axis=1) > 0)
-    if stuck.any():
-        state = int(states[np.argmax(stuck)])
-        raise InputError(
-            f"The model gives no probability to any valid action of state {state}; fit it with the same valid actions."
-        )
-    return possible
 
 
 def _check(demos: Demonstrations, mdp: MDP) -> None:

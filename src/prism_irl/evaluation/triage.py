@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from prism_irl import storage
-from prism_irl.arrays import BoolArray, FloatArray, IntArray
+from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.continuous import Movement
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
@@ -140,12 +140,7 @@ def _rests(demos: Demonstrations) -> Iterator[Finding]:
     bounds = list(zip(demos.offsets[:-1], demos.offsets[1:], strict=True))
     least = LONG_REST * float(np.median(demos.lengths)) / FAR
     for end, step in (("start", 1), ("end", -1)):
-        idle = np.array([_leading(~moves[a:b][::step]) for a, b in bounds], dtype=np.float64)
+        idle = np.array([np.r_[moves[a:b][::step], True].argmax() for a, b in bounds], dtype=np.float64)
         z = robust_z(idle, least)
         for i in np.flatnonzero(z > FAR).tolist():
             yield Finding(demos.name_of(i), f"idle at the {end}", float(idle[i]), float(np.median(idle)), float(z[i]))
-
-
-def _leading(true: BoolArray) -> int:
-    """How many entries are true before the first that is not."""
-    return len(true) if true.all() else int(np.argmin(true))

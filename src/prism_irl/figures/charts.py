@@ -430,7 +430,6 @@ def occupancy_scatter(ax: Axes, data: ArrayLike, simulated: ArrayLike) -> Axes:
 
 # -- intentions over time ----------------------------------------------------------------------------------------------
 
-_MARKS = ("v", "x", "o", "s")
 _STRIP = (-0.17, 0.1)  # bottom and height of the strip of true labels, below the unit interval
 
 
@@ -440,12 +439,8 @@ def posterior_timeline(
     *,
     names: Sequence[str] | None = None,
     true: ArrayLike | None = None,
-    events: Mapping[str, ArrayLike] | None = None,
 ) -> Axes:
-    """Draw the posterior (T, K) of one trajectory as stacked bands, its ``true`` intentions (T,) as a strip below.
-
-    ``events`` are steps at which something happened, each kind with a mark of its own above the bands.
-    """
+    """Draw the posterior (T, K) of one trajectory as stacked bands, its ``true`` intentions (T,) as a strip below."""
     p = np.asarray(probabilities, float)
     if p.ndim != 2 or not p.size:
         raise InputError(f"probabilities has shape {p.shape}; give (T, K).")
@@ -461,17 +456,10 @@ def posterior_timeline(
         if np.shape(true) != (n_steps,):
             raise InputError(f"true has shape {np.shape(true)}; the posterior has {n_steps} steps.")
         label_strip(ax, true, *_STRIP)
-    for i, (name, steps) in enumerate((events or {}).items()):
-        at = np.asarray(steps, float).ravel()
-        if len(at) and (at.min() < 0 or at.max() >= n_steps):
-            raise InputError(f"The event {name!r} is at step {at.max():.0f}; the posterior has {n_steps} steps.")
-        height = np.full(len(at), 1.06 + 0.1 * i)
-        ax.plot(at, height, _MARKS[i % len(_MARKS)], color=INK, markersize=3.5, linestyle="none", label=name)
-    top = 1 + 0.1 * len(events or {}) + (0.02 if events else 0)
-    ax.set(xlim=(-0.5, n_steps - 0.5), ylim=(_STRIP[0] if true is not None else 0, top), ylabel="posterior")
+    ax.set(xlim=(-0.5, n_steps - 0.5), ylim=(_STRIP[0] if true is not None else 0, 1), ylabel="posterior")
     truth = [] if true is None else [(_STRIP[0] + _STRIP[1] / 2, "truth")]
     ax.set_yticks(*zip(*truth, (0, "0"), (0.5, ".5"), (1, "1"), strict=True))
-    ax.legend(ncols=legend_columns(ax, [*labels, *(events or {})]), borderpad=0.1, **ABOVE)
+    ax.legend(ncols=legend_columns(ax, labels), borderpad=0.1, **ABOVE)
     return ax
 
 

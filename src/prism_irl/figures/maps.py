@@ -9,7 +9,7 @@ the entrance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
@@ -74,20 +74,19 @@ def layout_map(
     if v.shape != (len(xy),):
         raise InputError(f"values has shape {v.shape}; the layout has {len(xy)} states.")
     end = max(float(np.nanmax(np.abs(v), initial=0.0)), 1e-12)
-    look: dict[str, Any] = {"colours": VALUE_MAP, "limits": limits}
-    look |= {"colours": SIGNED_MAP, "limits": (-end, end)} if signed else {}
+    look = Look(SIGNED_MAP, (-end, end)) if signed else Look(VALUE_MAP, limits)
     if towards is not None:
         aims = np.asarray(towards)
         if aims.ndim == 1 and (aims.shape != v.shape or aims.max() >= len(xy)):
             raise InputError(f"The arrows need one state from 0 to {len(xy) - 1} for each state.")
-        look["target"] = aims if aims.ndim == 2 else np.where((aims >= 0)[:, None], xy[aims], np.nan)
-        look["sure"] = np.ones(len(xy)) if confidence is None else np.asarray(confidence, float)
+        target = aims if aims.ndim == 2 else np.where((aims >= 0)[:, None], xy[aims], np.nan)
+        look = look._replace(target=target, sure=None if confidence is None else np.asarray(confidence, float))
     if layout["kind"] == "grid":
-        _grid(ax, xy, v, np.isin(np.arange(len(xy)), layout["barriers"]), **look)
+        _grid(ax, xy, v, np.isin(np.arange(len(xy)), layout["barriers"]), look)
     elif layout["kind"] == "maze":
-        _maze(ax, v, **look)
+        _maze(ax, v, look)
     else:
-        _graph(ax, xy, v, np.asarray(layout["edges"], np.int64).reshape(-1, 2), **look)
+        _graph(ax, xy, v, np.asarray(layout["edges"], np.int64).reshape(-1, 2), look)
     if layout.get("walls"):
         _walls(ax, np.array(layout["walls"], float).reshape(-1, 2, 2))
     if title is not None:
@@ -146,30 +145,29 @@ def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) 
 # -- kinds of maps -----------------------------------------------------------------------------------------------------
 
 
-def _grid(
-    ax: Axes,
-    xy: Floats,
-    v: Floats,
-    closed: NDArray[np.bool_],
-    target: Floats | None = None,
-    sure: Floats | None = None,
-    *,
-    colours: str = VALUE_MAP,
-    limits: tuple[float, float] | None = None,
-) -> None:
+class Look(NamedTuple):
+    """Colours and their ends, and where arrows point, (S, 2), and how sure they are, (S,)."""
+
+    colours: str = VALUE_MAP
+    limits: tuple[float, float] | None = None
+    target: Floats | None = None
+    sure: Floats | None = None
+
+
+def _grid(ax: Axes, xy: Floats, v: Floats, closed: NDArray[np.bool_], look: Look) -> None:
     """Cells as squares."""
     placed = np.asarray(np.isfinite(xy).all(axis=1))
     hidden = ~np.isfinite(v) | closed
     cells = xy[:, None] + _CELL
-    scale = _scale(v[~hidden], limits)
-    _faces(ax, cells[placed], np.ma.array(v, mask=hidden)[placed], scale, colours, edgecolors="white", lw=0.5)
+    scale = _scale(v[~hidden], look.limits)
+    _faces(ax, cells[placed], np.ma.array(v, mask=hidden)[placed], scale, look.colours, edgecolors="white", lw=0.5)
     grey = hidden & ~closed & placed
     for which, face, edge, hatch in ((closed, BARRIER, "white", None), (grey, UNVISITED, "#b9bec6", "////")):
-        look: dict[str, Any] = {"facecolors": face, "edgecolors": edge, "hatch": hatch, "lw": 0.5, "label": BACKDROP}
-        ax.add_collection(PolyCollection(list(cells[which]), **look))
-    if target is not None:
-        ink = _ink(v, scale, colours)
-        _flow(ax, xy, np.where(hidden[:, None], np.nan, target), sure, ink, size=0.6, dots=True)
+        how: dict[str, Any] = {"facecolors": face, "edgecolors": edge, "hatch": hatch, "lw": 0.5, "label": BACKDROP}
+        ax.add_collection(PolyCollection(list(cells[which]), **how))
+    if look.target is not None:
+        ink = _ink(v, scale, look.colours)
+        _flow(ax, xy, np.where(hidden[:, None], np.nan, look.target), look.sure, ink, size=0.6, dots=True)
     low, high = xy[placed].min(axis=0), xy[placed].max(axis=0)
     ax.set(xlim=(low[0] - 0.5, high[0] + 0.5), ylim=(low[1] - 0.5, high[1] + 0.5), aspect="equal")
     for axis, first, last in ((ax.xaxis, low[0], high[0]), (ax.yaxis, low[1], high[1])):
@@ -179,20 +177,12 @@ def _grid(
     ax.spines[:].set_color(MUTED)
 
 
-def _maze(
-    ax: Axes,
-    v: Floats,
-    target: Floats | None = None,
-    sure: Floats | None = None,
-    *,
-    colours: str = VALUE_MAP,
-    limits: tuple[float, float] | None = None,
-) -> None:
+def _maze(ax: Axes, v: Floats, look: Look) -> None:
     """The labyrinth, y downwards, whatever its layout in explorer.json says."""
     if v.shape != (maze.N_NODES,):
         raise InputError(f"values has shape {v.shape}; give one number per node of the maze, ({maze.N_NODES},).")
     hidden = ~np.isfinite(v)
-    scale = _scale(v[~hidden], limits)
+    scale = _scale(v[~hidden], look.limits)
     cells = maze.cells()
     between = (1 - cells.share) * v[cells.ends[:, 0]] + cells.share * v[cells.ends[:, 1]]
     nearest = np.where(cells.share <= 0.5, cells.ends[:, 0], cells.ends[:, 1])
@@ -201,15 +191,15 @@ def _maze(
     between[lonely] = v[nearest[lonely]]
     # Edges in the colour of the faces: without them hairlines of the background show between the cells.
     squares, shown = cells.xy[:, None] + _CELL, np.ma.array(between, mask=hidden[nearest])
-    _faces(ax, squares, shown, scale, colours, edgecolors="face", lw=0.3)
+    _faces(ax, squares, shown, scale, look.colours, edgecolors="face", lw=0.3)
     _walls(ax, maze.walls())
-    if target is not None:
+    if look.target is not None:
         choice = (maze.valid_actions().sum(axis=1) > 1) & ~hidden  # a dead end leaves none
-        aims = np.where(choice[:, None], target * (1, -1), np.nan)
+        aims = np.where(choice[:, None], look.target * (1, -1), np.nan)
         home = maze.EXIT[0]
         if np.array_equal(aims[home], maze.layout()[home]):  # who stays at home leaves the maze
             aims[home] -= (1.0, 0.0)
-        _flow(ax, maze.layout(), aims, sure, _ink(v, scale, colours), size=0.8)
+        _flow(ax, maze.layout(), aims, look.sure, _ink(v, scale, look.colours), size=0.8)
     x, y = maze.layout()[maze.WATER]
     ax.plot(x, y, "*", markersize=8, color="white", markeredgecolor=INK, markeredgewidth=0.7, zorder=5)
     x, y = maze.ENTRANCE
@@ -218,17 +208,7 @@ def _maze(
     ax.set(xlim=(-1.0, maze.SIZE - 0.3), ylim=(maze.SIZE - 0.3, -0.7))
 
 
-def _graph(
-    ax: Axes,
-    xy: Floats,
-    v: Floats,
-    edges: NDArray[np.int64],
-    target: Floats | None = None,
-    sure: Floats | None = None,
-    *,
-    colours: str = VALUE_MAP,
-    limits: tuple[float, float] | None = None,
-) -> None:
+def _graph(ax: Axes, xy: Floats, v: Floats, edges: NDArray[np.int64], look: Look) -> None:
     """States as discs, joined by lines; those without a place are left out."""
     if len(edges) and (edges.min() < 0 or edges.max() >= len(xy)):
         raise InputError(f"An edge names the state {edges.max()}; states run from 0 to {len(xy) - 1}.")
@@ -236,15 +216,16 @@ def _graph(
     both = placed[edges].all(axis=1)
     pairs = (np.cumsum(placed) - 1)[edges[both]]
     xy, v, hidden = xy[placed], v[placed], ~np.isfinite(v[placed])
-    scale, unit = _scale(v[~hidden], limits), _unit(xy, pairs)
+    scale, unit = _scale(v[~hidden], look.limits), _unit(xy, pairs)
     # Discs as polygons in data units, so that they keep their size relative to the edges in any figure.
     angle = np.linspace(0, 2 * np.pi, 25)[:-1]
     discs = xy[:, None] + DISC * unit * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    _faces(ax, discs, np.ma.array(v, mask=hidden), scale, colours, edgecolors=MUTED, lw=0.4, zorder=2)
+    _faces(ax, discs, np.ma.array(v, mask=hidden), scale, look.colours, edgecolors=MUTED, lw=0.4, zorder=2)
     ax.add_collection(LineCollection(list(xy[pairs]), colors=FAINT, linewidths=2.5, zorder=1, label=BACKDROP))
-    if target is not None:
-        aims = np.where(hidden[:, None], np.nan, target[placed])
-        _flow(ax, xy, aims, None if sure is None else sure[placed], _ink(v, scale, colours), size=0.42 * unit)
+    if look.target is not None:
+        aims = np.where(hidden[:, None], np.nan, look.target[placed])
+        sure = None if look.sure is None else look.sure[placed]
+        _flow(ax, xy, aims, sure, _ink(v, scale, look.colours), size=0.42 * unit)
     _bare(ax)
     ax.set_xlim(xy[:, 0].min() - 0.6 * unit, xy[:, 0].max() + 0.6 * unit)
     ax.set_ylim(xy[:, 1].min() - 0.6 * unit, xy[:, 1].max() + 0.6 * unit)

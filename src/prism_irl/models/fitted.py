@@ -24,7 +24,7 @@ from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel, check_mdp, not_fitted
 from prism_irl.models.streaming import Imagined, IntentionFilter, PairChooser, Walk, simulate
-from prism_irl.rewards.accents import Accents, accents_info, load_accents
+from prism_irl.rewards.accents import Accents, load_accents
 from prism_irl.rewards.base import RewardModel
 from prism_irl.rewards.iavi import IAVI, ContextIAVI, InverseSolution, average_solution, own_visits, unvisited_states
 from prism_irl.rewards.linear import StateReward, learn_state_reward
@@ -436,7 +436,7 @@ class FittedPair(IntentionModel):
         kept = {name: kind(getattr(self, f"{name}_")) for name, kind in KEPT.items()}
         of_motions = {"n_motions": m, "n_weights": p, "noise_blocks": list(blocks)}
         rest = {"discount": self.mdp_.discount, "history_rows": self.monitor_}
-        return {**kept, **of_motions, **accents_info(self.accents_), **rest}
+        return {**kept, **of_motions, **({} if self.accents_ is None else self.accents_.info()), **rest}
 
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Rebuild the components, then fill them; version 0.1.0 kept what IQL learned beside them."""

@@ -32,7 +32,7 @@ from prism_irl.models.choices import choose_history
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.registry import Method
 from prism_irl.report.verdict import REFERENCES
-from prism_irl.rewards.accents import accents_info, find_accents, leave_one_out, load_accents
+from prism_irl.rewards.accents import find_accents, leave_one_out, load_accents
 from prism_irl.rewards.choice_kernels import RATES, ChoiceKernels, fit_kernels
 from prism_irl.rewards.tabular import TabularPolicies, normalise
 
@@ -92,7 +92,8 @@ class TabularReference(IntentionModel):
 
     def _info(self) -> dict[str, Any]:
         """Sizes and the length of the history."""
-        return {**self._sizes(), "length": self.contexts_.length, **accents_info(self.table_.accents)}
+        accents = {} if self.table_.accents is None else self.table_.accents.info()
+        return {**self._sizes(), "length": self.contexts_.length, **accents}
 
     def _load_state(self, tensors: dict[str, Any], info: dict[str, Any]) -> None:
         """Rebuild the contexts, then fill the table."""
@@ -396,7 +397,7 @@ def continuous_scores(demos: Demonstrations, validation: BoolArray) -> dict[str,
     taught, held_out = some_trajectories(demos, most, 0, np.flatnonzero(~validation)), np.flatnonzero(validation)
     scores = {}
     for key, name, seen in (
-        ("gaussian", "the same at all times", _blind),
+        ("gaussian", "the same at all times", lambda part: replace(part, observations=np.zeros((part.n_steps, 1)))),
         ("linear", "linear in what is observed", lambda part: part),
         ("memory", f"linear in what is observed and in the last {MEMORY} steps", partial(with_memory, steps=MEMORY)),
     ):
@@ -413,7 +414,3 @@ class _Predictor(Intentions):
 
     def _learn_rewards(self, demos: Demonstrations) -> None:
         """Nothing to learn."""
-
-
-def _blind(demos: Demonstrations) -> Demonstrations:
-    return replace(demos, observations=np.zeros((demos.n_steps, 1), np.float32))

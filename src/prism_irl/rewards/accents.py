@@ -93,18 +93,15 @@ class Accents:
         """The different places and choices of the data; found once, because EM asks in every iteration."""
         kept: tuple[Accents, Met] | None = data.__dict__.get("met")
         if kept is None or kept[0] is not self:
-            kept = self, self._find(data)
+            G, A = len(self.names) + 1, data.demos.n_actions
+            who = np.repeat(self.who(data.demos), data.demos.lengths)
+            places, at = np.unique(data.rows.astype(np.int64) * G + who + 1, return_inverse=True)
+            choices, steps = np.unique(at * A + data.demos.actions, return_inverse=True)
+            rows, place, action = places // G, choices // A, choices % A
+            factors = self.at(rows, places % G - 1)
+            kept = self, Met(rows, factors, rows[place] * A + action, place, factors[place, action], steps)
             data.__dict__["met"] = kept
         return kept[1]
-
-    def _find(self, data: Prepared) -> Met:
-        G, A = len(self.names) + 1, data.demos.n_actions
-        who = np.repeat(self.who(data.demos), data.demos.lengths)
-        places, at = np.unique(data.rows.astype(np.int64) * G + who + 1, return_inverse=True)
-        choices, steps = np.unique(at * A + data.demos.actions, return_inverse=True)
-        rows, place, action = places // G, choices // A, choices % A
-        factors = self.at(rows, places % G - 1)
-        return Met(rows, factors, rows[place] * A + action, place, factors[place, action], steps)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that, with the names and the strength, determine the effects."""
@@ -119,11 +116,6 @@ class Accents:
         """Undo `state` and `info`."""
         names = tuple(str(name) for name in info["individuals"])
         return cls(names, state["cells"], state["factors"], float(info["own_strength"]))
-
-
-def accents_info(accents: Accents | None) -> dict[str, Any]:
-    """Names and strength, where there are individual effects."""
-    return {} if accents is None else accents.info()
 
 
 def load_accents(tensors: Mapping[str, Any], info: Mapping[str, Any], size: tuple[int, int]) -> Accents | None:

@@ -143,7 +143,9 @@ class LandmarkGoals(CommandPolicies):
         stay = np.stack(
             [self._losses(places, y, r, goal[None]) for r, goal in zip(responsibilities.T, self.goals, strict=True)]
         )
-        go = self._landmark_losses(x, y, responsibilities)
+        go = np.zeros((self.n_intentions, len(self.graph.landmarks)))
+        for rows in chunks(len(x), AT_ONCE):
+            go += responsibilities[rows].T @ self._squared(x if len(x) <= AT_ONCE else x[rows], y[rows])
         found = np.concatenate([stay, go], axis=1).argmin(axis=1)
         for k in np.flatnonzero(found):
             self.goals[k] = self.graph.landmarks[found[k] - 1]
@@ -161,14 +163,6 @@ class LandmarkGoals(CommandPolicies):
         habit, skill = self.habit_and_skill(x, cells)
         gaps = y - habit - np.einsum("nmd,gnd->gnm", skill, self.fields(x, goals, cells))
         return np.asarray(np.einsum("gnm,m->ng", gaps**2, 1.0 / self.variances))
-
-    def _landmark_losses(self, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> FloatArray:
-        """The same of all landmarks at once, (K, L)."""
-        total = np.zeros((self.n_intentions, len(self.graph.landmarks)))
-        for rows in chunks(len(x), AT_ONCE):
-            squared = self._squared(x if len(x) <= AT_ONCE else x[rows], y[rows])
-            total += responsibilities[rows].T @ squared
-        return total
 
     def _squared(self, x: npt.NDArray[Any], y: FloatArray) -> FloatArray:
         """|y − M u(x, l) − h(x)|² / Σ for every landmark l, (n, L)."""
