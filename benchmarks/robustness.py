@@ -24,8 +24,6 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_table_file
 from prism_irl.mdp import MDP
-from prism_irl.rewards import tabular
-from prism_irl.rewards.tabular import TabularPolicies
 from prism_irl.switching.networks import SPAN, Transformer
 from timing import Row
 
@@ -80,24 +78,6 @@ def dense_world(n_steps: int, history: int) -> tuple[MDP, Contexts]:
     return MDP.from_dense(P, 0.97), Contexts.fit(demos, history)
 
 
-def backoff_row(n_steps: int, history: int) -> Row:
-    """Policies of three intentions from the counts of long histories: what an M-step does."""
-    _, contexts = dense_world(n_steps, history)
-    table = TabularPolicies(3, 4, contexts)
-    counts = np.random.default_rng(2).random(table.policies.shape)
-
-    def fitted() -> np.ndarray:
-        table.set_counts(counts.copy())
-        return table.policies
-
-    def in_numpy() -> np.ndarray:
-        with mock.patch.object(tabular, "_compiled", return_value=None):
-            return fitted()
-
-    np.testing.assert_allclose(fitted(), in_numpy(), rtol=1e-12)
-    return Row.by_turns(f"policies of {contexts.n_contexts:,} histories", "NumPy", in_numpy, fitted, "", 5)
-
-
 def attention_row(length: int) -> Row:
     """A pass of the Transformer over one long trajectory, forth and back."""
     torch.manual_seed(0)
@@ -114,7 +94,6 @@ def rows(folder: Path, *, quick: bool) -> Iterator[Row]:
     """Every row, when it has been measured."""
     yield from model_rows(folder / "model")
     yield table_row(folder, 200_000 if quick else 2_000_000)
-    yield backoff_row(5_000 if quick else 100_000, 4)
     yield attention_row(2_048 if quick else 8_192)
 
 

@@ -141,11 +141,6 @@ def read_events(table: Table, names: Sequence[str]) -> dict[str, npt.NDArray[np.
 
 # -- covariates and seconds, as a model reads them ---------------------------------------------------------------------
 
-NETWORKS = ("recurrent", "independent")
-"""Switching that reads the observations of a step anyway."""
-LOGITS = ("markov", "state", "ordered", "semi-markov")
-"""Switching whose kernel is a logit of the inputs where it is told to read them."""
-
 
 def read_inputs(table: Table, columns: ColumnOptions) -> tuple[Table, Inputs | None]:
     """The table with the covariates of switching as observations, and how they were made."""
@@ -158,11 +153,12 @@ def read_inputs(table: Table, columns: ColumnOptions) -> tuple[Table, Inputs | N
 
 def with_inputs(model: IntentionModel, columns: ColumnOptions) -> IntentionModel:
     """The model, told to read the inputs where there are some; refused where nothing in it would."""
-    pair = getattr(model, "_halves", None)
-    name, rewards = ("", "") if pair is None else (halves.name_of(pair()[0], SWITCHING), str(pair()[1]))
+    options: Any = getattr(model, "switching_options", None)  # of a pair
+    name, _, rewards = (model.pair or "").partition("+")
     from_rewards = "feature" in rewards.lower()  # policies that are made of the observations
+    reads = options is not None and options.reads_history  # a network reads the observations of a step anyway
     if not any(columns.covariates()):
-        if columns.observations and not from_rewards and name in SWITCHING and name not in (*NETWORKS, "ordered"):
+        if columns.observations and name in SWITCHING and not (from_rewards or reads or options.in_order):
             raise InputError(
                 f"{name} switching does not read --network-inputs, nor do these rewards; give the columns as "
                 "--covariates of markov switching, or choose --switching recurrent."
@@ -172,17 +168,22 @@ def with_inputs(model: IntentionModel, columns: ColumnOptions) -> IntentionModel
         raise InputError(
             "These policies are made of the observations; leave out --covariates, or choose other rewards."
         )
-    if name in NETWORKS:
+    if reads:
         return model
-    if name in LOGITS and "switching" in model.get_params(deep=False):
-        named = model.get_params(deep=False)["switching"]
-        options = halves.options_class("switching", name, SWITCHING)() if isinstance(named, str) else named
+    if options is not None and _takes_inputs(type(options)) and "switching" in model.get_params(deep=False):
         model.set_params(switching=dataclasses.replace(options, inputs=True))
         return model
+    known = [one for one in SWITCHING if _takes_inputs(halves.options_class("switching", one, SWITCHING))]
     raise InputError(
-        f"{name or type(model).__name__} switching reads no inputs; choose --switching {', '.join(LOGITS)} (without "
+        f"{name or type(model).__name__} switching reads no inputs; choose --switching {', '.join(known)} (without "
         "--method), recurrent or independent."
     )
+
+
+def _takes_inputs(kind: Any) -> bool:
+    """Whether the kernel of these options is a logit of the inputs where it is told to read them."""
+    several = kind.defaults.get("n_intentions") != 1
+    return several and "inputs" in {field.name for field in dataclasses.fields(kind)}
 
 
 def with_window(model: IntentionModel, table: Path, demos: Demonstrations, hz: float | None = None) -> IntentionModel:
