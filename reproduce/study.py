@@ -252,7 +252,7 @@ def _condition_study(world: CohortWorld, cohort: Cohort, settings: Settings, stu
 class Labelled:
     """Knows the intention of every step: what is left of a contrast's errors when labels are right."""
 
-    n_intentions = 2
+    n_intentions, mdp_ = 2, None
 
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """Certainty, (n, K)."""

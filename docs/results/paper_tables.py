@@ -229,10 +229,10 @@ def paper_settings() -> str:
     world, maze, tokens = (
         "pytest tests/worlds/test_frustration.py",
         "prism data fetch labyrinth",
-        "prism tokenize DATASET",
+        "prism tokenize DATASET --out OUT",
     )
     fit, models = (
-        "prism fit mouse.csv --preset paper-labyrinth",
+        "prism fit mouse.csv --preset paper-labyrinth --out OUT",
         "pytest tests/properties/test_prism.py -k papers_models",
     )
     lab, bridge = PRISM.paper("labyrinth"), PRISM.paper("bridge")

@@ -34,7 +34,7 @@ def test_every_line_is_answered_as_the_batch_would(run):
     rows = pd.read_csv(io.StringIO("\n".join(answers)))
     assert list(rows.columns) == ["trajectory", "intention", "p_0", "p_1"]
     expected = load(run).filter_proba(read_data(table, observe="x,y", act="vx,vy").demonstrations)
-    np.testing.assert_allclose(rows[["p_0", "p_1"]], expected, atol=2e-6)
+    np.testing.assert_allclose(rows[["p_0", "p_1"]], expected, atol=1e-5)
 
 
 def test_names_stand_behind_the_beliefs(run, tmp_path):

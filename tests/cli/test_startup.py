@@ -44,7 +44,8 @@ def test_nothing_heavy_is_loaded(program: str) -> None:
 LOADED = "import sys\n{program}\nprint(*(name for name in {names} if name in sys.modules), file=sys.stderr)"
 FIT = """
 from prism_irl.cli.main import main
-assert main(["fit", {table!r}, "--switching", "markov", "--intentions", "2", "--n-starts", "2", "--out", {out!r}]) == 0
+small = ["--switching", "markov", "--intentions", "2", "--n-starts", "2", "--quiet"]
+assert main(["fit", {table!r}, *small, "--out", {out!r}]) == 0
 """
 FIGURES = "from prism_irl.report import draw"
 

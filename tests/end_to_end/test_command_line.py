@@ -113,7 +113,8 @@ def test_score_prints_both_numbers(run: Path, table: Path, tmp_path: Path) -> No
 
 def test_missing_column_unknown_state_and_bad_values(run: Path, table: Path, tmp_path: Path) -> None:
     good = pd.read_csv(table)
-    refused(prism("fit", table, "--out", tmp_path / "o", cwd=tmp_path), "trajectory", "bout")
+    good.rename(columns={"bout": "b", "cell": "q", "move": "z"}).to_csv(tmp_path / "odd.csv", index=False)
+    refused(prism("fit", tmp_path / "odd.csv", "--out", tmp_path / "o", cwd=tmp_path), "trajectory")
     good.assign(cell=good["cell"].where(good.index != 7, 99)).to_csv(tmp_path / "new.csv", index=False)
     refused(prism("score", run, tmp_path / "new.csv", cwd=tmp_path), "99")
     allowed = prism("score", run, tmp_path / "new.csv", "--unknown-state", "--json", cwd=tmp_path)

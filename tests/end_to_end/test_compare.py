@@ -77,7 +77,9 @@ def test_metrics_keep_to_the_schema(run: Path) -> None:
     for name, entry in metrics["methods"].items():
         own = rows[rows["method"] == name]
         assert sorted(own["fold"]) == [0, 1]
-        for score in ("predictive_ll", "paper_score", "label_accuracy", "mean_dwell"):
+        labelled = ("label_accuracy",) if entry["n_intentions"] > 1 else ()  # one policy labels nothing
+        assert bool(labelled) == (entry["label_accuracy"] is not None)
+        for score in ("predictive_ll", "paper_score", "mean_dwell", *labelled):
             assert set(entry[score]) == {"mean", "std"}
             assert entry[score]["mean"] == pytest.approx(own[score].mean())
             assert entry[score]["std"] == pytest.approx(own[score].std(ddof=1))

@@ -5,7 +5,7 @@ import pytest
 import phases
 from phases import FOUND, OURS, Experiment
 
-SMALL = Experiment(tasks=("pick-place", "widths"), episodes=(4,), seeds=(3,), surgery=False)
+SMALL = Experiment(tasks=("pick-place", "widths"), kinds=(), episodes=(4,), seeds=(3,), surgery=False)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,8 @@ def test_every_method_is_judged_on_every_task(done):
         assert {OURS, FOUND, "equal parts", "left-to-right HMM"} <= set(row["label_accuracy"])
         assert all(0 < value <= 1 for value in row["label_accuracy"].values())
     assert (folder / "folds.csv").is_file()
-    assert f"{phases.mean(result['rows'], OURS):.3f}" in result["notes"][0]
+    named = [row for row in result["rows"] if row["task"] in phases.TASKS]
+    assert f"{phases.mean(named, OURS):.3f}" in result["notes"][0]
 
 
 def test_what_is_done_is_not_done_again(done, monkeypatch):

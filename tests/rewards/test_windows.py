@@ -55,7 +55,7 @@ def test_a_window_in_steps_and_in_seconds():
         ("soon", None, "such as 15, or a time such as 0.5s"),
         (2.5, None, "such as 15, or a time such as 0.5s"),
         (0, None, "A window of 0 steps each way"),
-        (31, None, "the longest has 30 steps"),
+        (31, None, "the longest has 30, so give no more"),
         ("-1s", np.tile(0.1 * np.arange(30), 5), "A window of 0 steps each way"),
         ("infs", None, "such as 15"),
         ("0.5s", None, "name its column with --time"),

@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from prism_irl import storage
 from prism_irl.data.batching import Parts
 from prism_irl.errors import InputError
 from prism_irl.models.intentions import Intentions
@@ -274,7 +275,7 @@ def test_rows_keep_the_order_of_the_tasks_and_are_written(tmp_path):
 
 
 def test_what_is_on_disk_is_not_done_again(tmp_path):
-    (tmp_path / "1.json").write_text('{"value": -1}')
+    storage.write_sealed(tmp_path / "1.json", {"value": -1})
     seen = []
     rows = fanout.remembered(square, [3, 1], (0,), lambda task: tmp_path / f"{task}.json", on_rows=seen.append)
     assert rows == [{"value": 9}, {"value": -1}]

@@ -151,6 +151,8 @@ def with_study(app: App, arguments: list[str]) -> list[str]:
 
 def _recognised_flags(words: Sequence[str], flags: Container[str], table: Path) -> list[str]:
     """Flags of a table's columns where they have other names than the usual ones and are clear; said aloud."""
+    if not table.is_file():
+        return []
     from prism_irl.data.read import WRITABLE, headings
 
     typed: dict[str, str] = {}

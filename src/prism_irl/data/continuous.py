@@ -420,8 +420,9 @@ def _kinds(
     low, high = np.percentile(values, [2, 98], axis=0)
     kinds = np.where(np.arange(values.shape[1]) < n_observed, PLACE, DIFFERENCE)
     standard = (values - values.mean(0)) / np.where(spread > 1e-12, spread, 1.0)
+    unit = min(1.0, float(spread.max()))  # what is small beside every other column is noise
     for j in range(values.shape[1]):
-        if spread[j] <= STEADY * max(1.0, float(np.abs(values[:, j]).mean())):
+        if spread[j] <= STEADY * max(unit, float(np.abs(values[:, j]).mean())):
             kinds[j] = CONSTANT
             continue
         if high[j] - low[j] <= 1e-12:  # all but a few steps are the same
