@@ -125,7 +125,8 @@ class ArraySource(EpisodeSource):
     def _read(self, index: int, name: str, opened: Opened) -> Episode:
         try:
             with opened() as arrays:
-                done = next((arrays[key] for key in ACTIONS if key in arrays), None)
+                commands = next((key for key in ACTIONS if key in arrays), "")
+                done = arrays.get(commands)
                 first = done or next((one for one in arrays.values() if one.is_vector), None)
                 if first is None or (done is None and self.usual_vectors()[1] is not None):
                     raise damaged(name, f"it has no {' or '.join(ACTIONS)}, but {', '.join(arrays) or 'nothing'}")
@@ -141,9 +142,7 @@ class ArraySource(EpisodeSource):
                 state = next((key for key in STATES if key in arrays), None)
                 return Episode(
                     index=index,
-                    actions=np.zeros((steps, 1))
-                    if done is None
-                    else rows(next(key for key in ACTIONS if key in arrays)),
+                    actions=np.zeros((steps, 1), np.float32) if done is None else rows(commands),
                     states=None if state is None else rows(state),
                     cameras={key: partial(_frames, opened, key) for key, one in arrays.items() if one.is_picture},
                     name=name,
