@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # Fits of the demo and workers of the tests run side by side, one thread each.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types docs check slow browser bench results fuzz kills golden matrix release-check audit licences clean
+.PHONY: demo test lint types docs check slow browser bench results fuzz kills golden matrix release-check audit hashes licences clean
 
 demo: $(VENV)/.installed
 	$(BIN)/prism demo --out runs/demo
@@ -91,6 +91,10 @@ matrix:
 audit: $(VENV)/.installed-test
 	$(PIP) pip-audit
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
+
+# The files that pip takes for constraints.txt, with their SHA-256.
+hashes: $(VENV)/.installed-test
+	$(BIN)/python tests/hashes.py
 
 licences: $(VENV)/.installed-test
 	$(BIN)/python tests/licences.py

@@ -10,6 +10,8 @@ import sys
 from importlib.metadata import Distribution, distributions
 
 BINDING = re.compile(r"\bA?GPL|General Public License", re.IGNORECASE)
+PROGRAMS = ("codespell",)
+"""Typed by developers; nothing that is passed on imports or contains them."""
 LESSER = re.compile(r"LGPL|Lesser", re.IGNORECASE)
 
 
@@ -29,7 +31,7 @@ def binds(licence: str) -> bool:
 def main() -> int:
     """Print a table; exit code 1 where a licence binds."""
     found = sorted({(d.metadata["Name"], d.version, licence_of(d)) for d in distributions() if d.metadata["Name"]})
-    binding = [name for name, _, said in found if all(binds(part) for part in re.split(", | OR ", said))]
+    binding = [name for name, _, said in found if all(map(binds, re.split(", | OR ", said))) and name not in PROGRAMS]
     for name, version, said in found:
         print(f"{'!' if name in binding else ' '} {name:32} {version:16} {said}")
     print(f"{len(found)} packages; {len(binding)} with a binding licence{': ' + ', '.join(binding) if binding else ''}")

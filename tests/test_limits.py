@@ -116,3 +116,14 @@ def test_a_number_that_is_none_is_refused():
         2,
         "prism: PRISM_THREADS is 'many'; give a number of threads, such as 1.\n",
     )
+
+
+def test_what_is_pinned_is_pinned_with_its_hash():
+    root = Path(__file__).parents[1]
+    pins, hashes = (
+        dict(
+            line.replace(" --hash", "==").replace("_", "-").lower().split("==")[:2] for line in lines if "#" not in line
+        )
+        for lines in ((root / name).read_text().splitlines() for name in ("constraints.txt", "hashes.txt"))
+    )
+    assert {name: version.partition("+")[0] for name, version in hashes.items()} == pins

@@ -13,6 +13,7 @@ import shutil
 import tomllib
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -284,6 +285,16 @@ def _start(corpus: Corpus, rng: random.Random, folder: Path) -> None:
         run_main(*command)
 
 
+FEW = "--surrogates 1 --folds 2 --starts 1 --max-iterations 2 --jobs 1"
+SMALL = {
+    "analyze": "--quick --intentions 2 --surrogates 1 --jobs 1",
+    "evidence": f"--intentions 2 {FEW}",
+    "select": f"--intentions 1..2 --splits 1 {FEW}",
+    "compare": "--methods iavi,ngram --folds 2 --jobs 1",
+}
+"""What makes a verb end soon, where the value that is tried turns out to be a good one."""
+
+
 def _numbers(corpus: Corpus, rng: random.Random, folder: Path) -> None:
     """Any number of any option of a verb that fits or tests, which has to be used or refused."""
     verb = rng.choice(["analyze", "evidence", "select", "compare", "contrast", "individuals", "imagine", "triage"])
@@ -309,7 +320,11 @@ def _numbers(corpus: Corpus, rng: random.Random, folder: Path) -> None:
         ["-1", "-0", "0.5", "1e400", "nan", "", "x", "²", "9" * 40, "3..1", "0x0", str(VALUES[5]), "none"]
     )
     data = corpus.run if verb in ("contrast", "individuals", "imagine") else corpus.csv
-    run_main(verb, data, f"--{option}={value}", *(["--out", folder / "out"] if data == corpus.csv else []))
+    small = SMALL.get(verb, "").split()
+    quick = ["--quick"] if "--quick" in small else []
+    pairs = [pair for pair in pairwise(small[len(quick) :]) if pair[0].startswith("--") and pair[0] != f"--{option}"]
+    words = [*quick, *(word for pair in pairs for word in pair), f"--{option}={value}"]
+    run_main(verb, data, *words, *(["--out", folder / "out"] if data == corpus.csv else []))
 
 
 TARGETS: dict[str, tuple[int, Case]] = {
