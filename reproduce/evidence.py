@@ -45,6 +45,7 @@ SURROGATES = 99
 LARGE = 200
 SECONDS = {False: 60.0, True: 120.0}
 """Of one core that a data set of the largest size takes, roughly: without intentions, and with them."""
+POWER = 0.9  # share of data sets with intentions in which a good test finds them
 QUICK = 100
 """Data sets below which a run is a preview."""
 Make = Callable[[int, int], Demonstrations]
@@ -228,7 +229,8 @@ def run(
         "folds": FOLDS,
         "surrogates": surrogates,
         "calibration": found,
-        "notes": notes(found),
+        "table_title": "Kinds of data",
+        **judged(found, surrogates),
         "methods": {name: {"name": name, **own} for name, own in found["families"].items()},
     }
     flat = [
@@ -290,6 +292,18 @@ def notes(found: dict[str, Any]) -> list[str]:
     return text
 
 
+def judged(found: dict[str, Any], surrogates: int) -> dict[str, Any]:
+    """What the page says first: are false positives within the error of the level, and is the power good."""
+    first, *rest = notes(found)
+    right = found["false_positives"]["low"] <= 1 / (1 + surrogates)
+    said = [{"level": "good" if right else "bad", "text": first}]
+    if found["power"]:
+        good = list(found["power"].values())[-1]["share"] >= POWER
+        said.append({"level": "good" if good else "warning", "text": rest.pop(0)})
+    words = f"{'No more' if right else 'More'} false positives than the level of the test allows for."
+    return {"findings": said, "summary": words, "notes": rest}
+
+
 def command(folder: RunFolder, fits: FitsOptions, *, quick: bool) -> None:
     """`prism reproduce evidence`."""
     wanted = list(cells(quick=quick))
@@ -307,4 +321,6 @@ def print_calibration(metrics: dict[str, Any]) -> None:
     """Print how often evidence was found in data of every kind, and what that says about the test."""
     columns = {"data": ("name", 0), "evidence found": ("found", 0), "data sets": ("of", 0), "share": ("share", 2)}
     print_table(metrics["title"], metrics["methods"].values(), columns)
+    for finding in metrics["findings"]:
+        print(finding["text"])
     print_notes(metrics)

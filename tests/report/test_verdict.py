@@ -359,21 +359,12 @@ def test_evidence_is_good_news_and_none_is_a_problem():
     assert overall(open_, verdict(open_)) == "Not decided yet."
 
 
-def calibrated(low=0.01, power=0.95, *, quick=False):
-    counted = {"false_positives": {"low": low}, "power_at_largest": None if power is None else {"share": power}}
-    notes = ["Wrong in 2 of 40.", "Found in 19 of 20."][: 1 if power is None else 2]
-    base = {"experiment": "calibration", "methods": {}, "surrogates": 19, "quick": quick}
-    return base | {"calibration": counted, "notes": notes}
-
-
-def test_a_calibration_is_judged_by_its_level_and_its_power():
-    assert verdict(calibrated()) == [Finding("good", "Wrong in 2 of 40."), Finding("good", "Found in 19 of 20.")]
-    assert found(calibrated(low=0.06), "Wrong in 2 of 40.") == "bad"
-    assert found(calibrated(power=0.8), "Found in 19 of 20.") == "warning"
-    assert len(verdict(calibrated(power=None))) == 1
-    assert found(calibrated(quick=True), "quick run") == "warning"
-    lines = [overall(metrics, verdict(metrics)) for metrics in (calibrated(), calibrated(low=0.06))]
-    assert [line.split(" false")[0] for line in lines] == ["No more", "More"]
+def test_an_experiment_may_judge_itself():
+    own = [{"level": "good", "text": "Wrong in 2 of 40."}, {"level": "warning", "text": "Found in 9 of 20."}]
+    metrics = {"methods": {}, "findings": own, "summary": "No more false positives.", "quick": True}
+    assert verdict(metrics)[:2] == [Finding("good", "Wrong in 2 of 40."), Finding("warning", "Found in 9 of 20.")]
+    assert found(metrics, "quick run") == "warning"
+    assert overall(metrics, verdict(metrics)) == "No more false positives."
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------

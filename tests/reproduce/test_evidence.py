@@ -68,3 +68,13 @@ def test_finished_cells_are_kept(tmp_path, monkeypatch):
     assert evidence.run(wanted, tmp_path) == first
     assert made == wanted
     assert (tmp_path / "metrics.json").is_file()
+
+
+def test_the_page_judges_level_and_power():
+    null, positive = next(iter(NULLS)), next(iter(POSITIVES))
+    rows = [row(null, i < 1) for i in range(20)] + [row(positive, True, evidence.LARGE) for _ in range(20)]
+    told = evidence.judged(evidence.summary(rows), 39)
+    assert [one["level"] for one in told["findings"]] == ["good", "good"]
+    assert told["summary"].startswith("No more false positives")
+    wrong = evidence.judged(evidence.summary([row(null, True) for _ in range(20)]), 39)
+    assert [one["level"] for one in wrong["findings"]] == ["bad"]

@@ -528,13 +528,17 @@ def _rate(demos: Demonstrations, text: str) -> float:
             f"A window of {text} needs times in seconds or dates, and those of the data are whole numbers, which may "
             "be frames; say how many a second has with --hz, or give a number of steps."
         )
-    between = np.diff(demos.times)[~demos.first_steps[1:]]
-    if demos.times.dtype.kind in "mM":
-        between = between / np.timedelta64(1, "s")
+    between = seconds_between(demos.times, demos)
     typical = float(np.median(between)) if len(between) else 0.0
     if not typical > 0:
         raise InputError(f"A window of {text} needs steps at different times; give a number of steps.")
     return 1.0 / typical
+
+
+def seconds_between(times: npt.NDArray[Any], demos: Demonstrations) -> FloatArray:
+    """How long each step but the last of its trajectory takes, by times that are dates or seconds."""
+    passed = np.diff(times)[~demos.first_steps[1:]]
+    return np.asarray(passed / np.timedelta64(1, "s") if times.dtype.kind in "mM" else passed, np.float64)
 
 
 def described(values: npt.NDArray[Any], offsets: npt.NDArray[Any], steps: int) -> FloatArray:

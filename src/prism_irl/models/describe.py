@@ -15,6 +15,7 @@ import pandas as pd
 
 from prism_irl import em
 from prism_irl.arrays import BoolArray, FloatArray, IntArray
+from prism_irl.data.continuous import seconds_between
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.read import Table
 from prism_irl.data.rows import Vocabulary
@@ -166,11 +167,9 @@ def _places(distances: FloatArray) -> list[int | None]:
 
 def step_seconds(demos: Demonstrations) -> float | None:
     """How long a step takes by the times of the data, in seconds; None without a clock, or where steps differ."""
-    times = demos.times
-    if times is None or times.dtype.kind not in "fmM":  # whole numbers count frames, or steps
+    if demos.times is None or demos.times.dtype.kind not in "fmM":  # whole numbers count frames, or steps
         return None
-    passed = np.diff(times)[~demos.first_steps[1:]]
-    seconds = np.asarray(passed / np.timedelta64(1, "s") if times.dtype.kind in "mM" else passed, np.float64)
+    seconds = seconds_between(demos.times, demos)
     if not len(seconds) or not (usual := float(np.median(seconds))) > 0:
         return None
     low, high = np.quantile(seconds, (0.05, 0.95))

@@ -35,7 +35,6 @@ from prism_irl.report.explorer import FRAMES, exemplars, read_explorer, read_fra
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, names_in
 from prism_irl.report.verdict import (
-    is_calibration,
     is_comparison,
     is_evidence,
     is_selection,
@@ -51,7 +50,6 @@ from prism_irl.storage import inside
 
 TITLES = (
     ("Numbers of intentions", is_selection),
-    ("Kinds of data", is_calibration),
     ("The budget of predictability", is_evidence),
 )
 MAPS, BUDGET = "maps", "budget"
@@ -139,7 +137,7 @@ def render(folder: Path) -> str:
         folded=explorer is not None,
         notes=_notes(metrics),
         table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
-        table_title=next((title for title, fits in TITLES if fits(metrics)), "Methods"),
+        table_title=metrics.get("table_title") or next((title for title, fits in TITLES if fits(metrics)), "Methods"),
         tiles=[] if comparison else table_rows.fit_tiles(metrics),
         references=[] if comparison else table_rows.reference_rows(metrics),
         scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
@@ -190,7 +188,7 @@ def _notes(metrics: Mapping[str, Any]) -> list[str]:
     if is_evidence(metrics):
         verdict_says = {finding.text for finding in sentences(metrics["evidence"])}
         return [note for note in notes if note not in verdict_says]
-    return notes[2:] if is_calibration(metrics) else notes
+    return notes
 
 
 def _facts(metrics: Mapping[str, Any]) -> list[str]:

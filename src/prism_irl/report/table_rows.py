@@ -19,7 +19,6 @@ from prism_irl.report.screen import in_seconds
 from prism_irl.report.verdict import (
     REFERENCES,
     WORSE,
-    is_calibration,
     is_evidence,
     is_selection,
     mapping,
@@ -113,7 +112,7 @@ def method_table(metrics: Mapping[str, Any]) -> Table:
                 title = " ".join(_ABBREVIATIONS.get(word, word) for word in key.split("_"))
                 further.setdefault(key, Column(key, title))
     always = {"predictive_ll"} if is_evidence(metrics) else {"predictive_ll", "paper_score"}
-    always = set() if is_calibration(metrics) else always
+    always = always if any("predictive_ll" in method for method in methods.values()) else set()
     columns = [
         column
         for column in (*_COLUMNS, *further.values(), *_LAST)

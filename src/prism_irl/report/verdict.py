@@ -35,7 +35,6 @@ SHORT_DWELL = 2.0
 OVERFITTING_GAP = 0.03
 SIGNIFICANT = 0.05  # share of surrogates without intentions that may gain as much
 NEAR_ORACLE = 0.03
-POWER = 0.9  # share of data sets with intentions in which a good test finds them
 NOISE = 0.002  # nats per step by which a method may pass the oracle through chance in the folds
 CHOSEN = ("start", "stopping point")
 """What validation trajectories choose, where metrics.json does not say it."""
@@ -103,11 +102,6 @@ def is_evidence(metrics: Mapping[str, Any]) -> bool:
     return is_comparison(metrics) and metrics.get("experiment") == "evidence"
 
 
-def is_calibration(metrics: Mapping[str, Any]) -> bool:
-    """Tell the calibration of that test, whose table has one row per kind of data and no likelihoods."""
-    return is_comparison(metrics) and metrics.get("experiment") == "calibration"
-
-
 def method_name(key: str, method: Mapping[str, Any]) -> str:
     """Return the human name of a method, or its ID without one."""
     return str(method.get("name") or key)
@@ -122,8 +116,8 @@ def verdict(metrics: Mapping[str, Any]) -> list[Finding]:
         return _judge_selection(metrics)
     if is_evidence(metrics):
         return sentences(mapping(metrics.get("evidence")))
-    if is_calibration(metrics):
-        return _judge_calibration(metrics)
+    if isinstance(own := metrics.get("findings"), list):  # of an experiment that judges itself
+        return [Finding(one["level"], str(one["text"])) for one in own] + _quick(metrics)
     return _judge_methods(metrics) if is_comparison(metrics) else judge_fit(metrics)
 
 
@@ -134,9 +128,8 @@ def overall(metrics: Mapping[str, Any], findings: list[Finding]) -> str:
         return f"Take {K} intention{'' if K == 1 else 's'}."
     if is_evidence(metrics):
         return headline(mapping(metrics.get("evidence")))
-    if is_calibration(metrics):
-        wrong = any(finding.level == "bad" for finding in findings)
-        return f"{'More' if wrong else 'No more'} false positives than the level of the test allows for."
+    if metrics.get("summary"):
+        return str(metrics["summary"])
     bad, warnings = (sum(finding.level == level for finding in findings) for level in ("bad", "warning"))
     if bad and is_comparison(metrics):
         return "Not every method here holds: read the problems before you trust a number."
@@ -639,17 +632,6 @@ def _judge_selection(metrics: Mapping[str, Any]) -> list[Finding]:
             Finding("warning", f"{limit:.0f} is the largest number that was tried; try larger ones before you settle.")
         )
     return findings
-
-
-def _judge_calibration(metrics: Mapping[str, Any]) -> list[Finding]:
-    """Whether false positives are within the error of the level, and whether what is there is found."""
-    found, notes = mapping(metrics.get("calibration")), [str(note) for note in metrics.get("notes") or []]
-    low = number(mapping(found.get("false_positives")).get("low"))
-    power = number(mapping(found.get("power_at_largest")).get("share"))
-    level = 1 / (1 + (number(metrics.get("surrogates")) or 0))
-    findings = [Finding("good" if low is not None and low <= level else "bad", note) for note in notes[:1]]
-    findings += [Finding("good" if power is not None and power >= POWER else "warning", note) for note in notes[1:2]]
-    return findings + _quick(metrics)
 
 
 def _judge_methods(metrics: Mapping[str, Any]) -> list[Finding]:
