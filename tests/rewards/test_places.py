@@ -118,6 +118,50 @@ def test_walks_to_nowhere_are_an_intention_without_a_place(tmp_path):
     np.testing.assert_allclose(np.array(steps), model.filter_proba(own), atol=1e-8)
 
 
+def runs_in_a_tree(n: int, seed: int, length: int = 60) -> Demonstrations:
+    """In a tree of 31 places somebody goes to one of its ends, to its root, or to any other of the 15 ends."""
+    P, rng = np.zeros((31, 3, 31)), np.random.default_rng(seed)
+    for s in range(31):
+        for a, after in enumerate((2 * s + 1, 2 * s + 2, (s - 1) // 2)):  # left, right, back
+            P[s, a, after if 0 <= after < 31 else s] = 1
+    goals, weights = np.r_[20, 0, np.delete(np.arange(15, 31), 5)], np.r_[0.3, 0.25, np.full(15, 0.03)]
+    gaps = Detours(MDP.from_dense(P), np.arange(31)).gaps[goals]
+    states, actions, labels = (np.zeros((n, length), int) for _ in range(3))
+    for i in range(n):
+        s, z = 0, rng.choice(17, p=weights)
+        for t in range(length):
+            p = np.exp(-3.0 * gaps[z, s])
+            a = rng.choice(3, p=p / p.sum())
+            states[i, t], actions[i, t], labels[i, t] = s, a, min(z, 2)
+            z = rng.choice(17, p=weights) if s == goals[z] else z
+            s = P[s, a].argmax()
+    return Demonstrations.from_arrays(states, actions, labels=labels, n_states=31, n_actions=3)
+
+
+def test_many_places_that_nothing_tells_apart_are_one_intention(tmp_path):
+    demos, new = runs_in_a_tree(60, seed=0), runs_in_a_tree(4, seed=1)
+    model = Intentions(switching="arrival", rewards="places").fit(demos)
+    *few, crowd = model.goals_
+    assert sorted(few) == [[0], [20]]
+    assert set(crowd) == set(range(15, 31)) - {20}
+    found = model.predict(new)
+    assert np.mean(np.asarray(match(new.labels, found, n_true=3).mapping)[found] == new.labels) > 0.85
+    own = new.subset([0])
+    stream = model.filter()
+    steps = [stream.step(int(s), int(a)) for s, a in zip(own.states, own.actions, strict=True)]
+    np.testing.assert_allclose(np.array(steps), model.filter_proba(own), atol=1e-8)
+    proba = model.action_proba(new)
+    np.testing.assert_allclose(np.log(proba[np.arange(new.n_steps), new.actions]), model.log_likelihood(new))
+    assert np.mean(model.decode(new) == found) > 0.85
+    model.save(tmp_path / "fit")
+    np.testing.assert_allclose(load(tmp_path / "fit").predict_proba(new), model.predict_proba(new))
+    result = describe(model, demos)
+    assert result.tables["goals.csv"]["place"].tolist()[-1] == "15 places"
+    trips = result.tables["trips.csv"].query("intention == 2 and arrived")
+    assert set(trips["to"]) <= set(crowd)
+    assert len(result.places[-1]) == 15
+
+
 def test_another_seed_finds_the_same_goals(fitted):
     model, demos = fitted
     again = Intentions(switching="arrival", rewards="places", seed=7).fit(demos)

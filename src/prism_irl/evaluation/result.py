@@ -88,7 +88,7 @@ class FitResult:
     movement : what a robot does in every phase (`report.movement`); None of data that are no demonstrations
     checks, intervals, effects, evidence : what was asked for beside the fit; None where it was not
     notes, data_notes : sentences about the run and about the table
-    places : state at which each intention ends; None where intentions are no places
+    places : a state of every place where each intention ends; None where intentions are no places
     step_seconds : how long a step takes; None where steps differ or nobody knows
     """
 
@@ -125,7 +125,7 @@ class FitResult:
     notes: tuple[str, ...] = ()
     data_notes: tuple[str, ...] | None = None
     step_seconds: float | None = None
-    places: list[int | None] | None = None
+    places: list[list[int]] | None = None
 
     @property
     def demos(self) -> Demonstrations:

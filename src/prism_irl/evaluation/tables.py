@@ -300,14 +300,15 @@ def trips(demos: Demonstrations, probabilities: FloatArray, distances: FloatArra
     first_arrival = arrivals[np.searchsorted(arrivals, begins)]
     on_the_way = first_arrival <= ends
     arrived = on_the_way | (distances[goal, states[after]] == 0)
-    length = np.where(on_the_way, first_arrival, np.where(arrived, after, ends + 1)) - begins
+    ends_there = np.where(on_the_way, first_arrival, np.where(arrived, after, ends))
+    length = np.where(arrived, ends_there, ends + 1) - begins
     sums = np.concatenate([[0.0], np.cumsum(probabilities[np.arange(n), labels])])
     place = _names(demos)
     rows: dict[str, Any] = {
         "trajectory": [demos.name_of(i) for i in which],
         "intention": goal,
         "from": place[states[begins]],
-        "to": _targets(demos, distances)[goal],
+        "to": np.where(arrived, place[states[ends_there]], _targets(demos, distances)[goal]),
         "first": begins - demos.offsets[which],
         "last": ends - demos.offsets[which],
         "length": length,
@@ -324,9 +325,10 @@ def place_table(demos: Demonstrations, distances: FloatArray, facts: Mapping[str
 
 
 def _targets(demos: Demonstrations, distances: FloatArray) -> npt.NDArray[Any]:
-    """What the place of each intention is called, (K,); empty where it goes nowhere."""
-    names = _names(demos)[distances.argmin(axis=1)]
-    return names if not (nowhere := distances.min(axis=1) > 0).any() else np.where(nowhere, "", names.astype(object))
+    """What the place of each intention is called, (K,), or how many it has; empty where it goes nowhere."""
+    names = [np.unique(_names(demos)[own == 0]) for own in distances]
+    found = [own[0] if len(own) == 1 else f"{len(own)} places" if len(own) else "" for own in names]
+    return np.array(found, dtype=object if any(len(own) != 1 for own in names) else None)
 
 
 def _names(demos: Demonstrations) -> npt.NDArray[Any]:

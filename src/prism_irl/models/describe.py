@@ -136,7 +136,7 @@ def describe(
         else None,
         notes=tuple(notes),
         data_notes=None if data is not table else table.notes,
-        places=None if distances is None else _places(distances),
+        places=None if distances is None else _places(demos, distances),
         step_seconds=step_seconds(demos) if hz is None else 1 / hz,
         **further,
     )
@@ -160,9 +160,11 @@ def _movement(
     return movement_of(demos, found.labels, n_intentions, unusual) | {"stable": stable and stable["halves_by_phase"]}
 
 
-def _places(distances: FloatArray) -> list[int | None]:
-    """State of the place of each intention, from expected steps to it (K, S); None of one that has no place."""
-    return [int(own.argmin()) if own.min() == 0 else None for own in distances]
+def _places(demos: Demonstrations, distances: FloatArray) -> list[list[int]]:
+    """A state of every place of each intention, from expected steps to them (K, S)."""
+    place = np.arange(demos.n_states) if demos.places is None else demos.places
+    at = [np.flatnonzero(own == 0) for own in distances]
+    return [own[np.unique(place[own], return_index=True)[1]].tolist() for own in at]
 
 
 def step_seconds(demos: Demonstrations) -> float | None:

@@ -263,8 +263,13 @@ def goals_in_words(metrics: Mapping[str, Any], explorer: Mapping[str, Any]) -> d
     names, places = goals.get("names"), goals.get("places")
     if isinstance(names, list) and isinstance(places, list):
         return {k: f"goes to {place_in_words(names, place)}. It " for k, place in enumerate(places)}
-    wants = [one.get("goal") if one["leads_to"] else None for one in explorer["story"]["wants"]]
-    return {k: f"heads for {name_of(explorer, 'state', s)}. It " for k, s in enumerate(wants) if s is not None}
+    found = {}
+    for k, one in enumerate(explorer["story"]["wants"]):
+        if one["leads_to"] and one.get("goal") is not None:
+            found[k] = f"heads for {name_of(explorer, 'state', one['goal'])}. It "
+        elif one.get("explores"):
+            found[k] = f"explores {one['explores']} places. It "
+    return found
 
 
 def place_in_words(names: Sequence[str], place: Sequence[Any]) -> str:

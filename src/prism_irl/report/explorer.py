@@ -53,7 +53,7 @@ def write_explorer(
     actions: Sequence[str] | None = None,
     counters: Mapping[str, npt.ArrayLike] | None = None,
     events: Mapping[str, npt.ArrayLike] | None = None,
-    goals: Sequence[int | None] | None = None,
+    goals: Sequence[Sequence[int]] | None = None,
     fit: Mapping[str, Any] | None = None,
     movement: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def write_explorer(
         Hidden quantities that no method saw, drawn below the posterior.
     events : {name: (n,) bool}, optional
         Steps at which something happened that no method saw (water was delivered), marked above the posterior.
-    goals : K states, optional
-        Where intentions end, where they are places.
+    goals : K lists of states, optional
+        Where intentions end, where they are places: one, or several that they explore.
     fit : dict, optional
         The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods;
         ``name`` says which model is shown and ``how`` what it was fitted to.
@@ -91,7 +91,8 @@ def write_explorer(
         marks[_unlike(_short(name), marks)] = _marks(name, at, demos)
     told = story.describe(demos, p, marks)
     for k, want in enumerate(told["wants"]):
-        want["goal"] = None if goals is None else goals[k]
+        own = [] if goals is None else goals[k]
+        want["goal"], want["explores"] = own[0] if len(own) == 1 else None, len(own) if len(own) > 1 else 0
     value = {
         "version": 1,
         "n_intentions": p.shape[1],

@@ -42,6 +42,18 @@ class ActionTable(NamedTuple):
     """`RewardModel.statistics` from the expected counts (P, K) of the pairs."""
 
 
+class Behind(NamedTuple):
+    """What is behind intentions each of whose trips goes to one of several places: G hidden ones, of one place each.
+
+    ``owner`` (G,) is the intention that each belongs to, ``tilt`` (G, S, A) its policy over that of the intention, and
+    ``ends`` (G, S) has ones where it is reached.
+    """
+
+    owner: npt.NDArray[np.int64]
+    tilt: FloatArray
+    ends: FloatArray
+
+
 class RewardModel(ABC):
     """Policies of K intentions.
 
@@ -150,6 +162,11 @@ class RewardModel(ABC):
     def goal_facts(self) -> Mapping[str, FloatArray]:
         """What is known of the place of each intention, (K,) each, where rewards are places of a map."""
         return {}
+
+    @property
+    def behind(self) -> Behind | None:
+        """Hidden intentions, where some have several places."""
+        return None
 
     accents: Accents | None = None
     """How individuals differ, where they do."""

@@ -19,6 +19,7 @@ on the same steps explains them too well for the likelihood of these steps to ch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +56,12 @@ THERE_ROUNDS = 2
 LEVEL_ROUNDS, LEVEL_PRIOR = 3, 30.0
 """Scaling steps of the levels in each M-step; steps at every state that were taken as if there were none."""
 ORDER_ITERATIONS = 20
+CROWD, CROWD_WORTH = 10, 3.0
+"""Places at least that are a crowd and no goals of their own, and how many goals the best crowd must be worth beyond
+what goals alone are: where intentions end anywhere, places all over are worth one or two."""
+LONELY, HEAVIER = 0.25, 2.0
+"""Of the draws of a crowd's mean place, what those of each must be, since a place too many dilutes all the others; and
+what those of some goal beside it must be."""
 RESAMPLES = 10
 """Of the trajectories, in which goals are looked for again."""
 RETURNING = 0.5
@@ -132,7 +139,8 @@ class Goals:
     """A set of goals with everything that EM has learned for them.
 
     ``goals`` (K,) are places; ``log_likelihood`` that of all steps at the last E-step; ``returns`` (K,) the share of
-    resampled data in which each goal is found again.
+    resampled data in which each goal is found again. The last ``crowd`` of them are one intention, each of whose trips
+    goes to any of them.
     """
 
     goals: IntArray
@@ -141,6 +149,7 @@ class Goals:
     log_likelihood: float = -np.inf
     practice: Practice | None = None
     returns: FloatArray | None = None
+    crowd: int = 0
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> Goals:
         """Some of the goals, their weights scaled to one."""
@@ -303,6 +312,8 @@ class GoalSearch:
         for iteration in range(iterations):
             seen = self.expect(found, steps)
             weights = _normalised(seen.onward.sum(0) + seen.first)
+            if found.crowd:
+                weights[-found.crowd :] = weights[-found.crowd :].mean()
             ordered = len(seen.onward) > 1
             onward = _normalised(seen.onward + ORDER_PRIOR * weights) if ordered else weights[None]
             chain, ways = found.chain._replace(initial=weights, onward=onward), found.ways
@@ -332,17 +343,63 @@ class GoalSearch:
         """Of all steps together."""
         return float(self.expect(found, steps).log_likelihood.sum())
 
-    def begin(self, candidates: IntArray, steps: Steps, setting: Setting, least: int = 1) -> Goals:
-        """EM from equal weights, which keeps some goals at least."""
+    def begin(self, candidates: IntArray, steps: Steps, setting: Setting, least: int = 1) -> tuple[Goals, Goals]:
+        """EM from equal weights, which keeps some goals at least: the heaviest ones, and all that have not vanished."""
         K = len(candidates)
         rates = np.array([setting.quit, setting.end, setting.end, setting.end])
         even = np.full(K, 1.0 / K)
         chain = Renewal(even, even[None].copy(), np.tile(rates, (K, 1)))
         found = Goals(candidates, chain, Ways(setting.alpha, setting.beta))
-        found = self.em(found, steps, HELD_ITERATIONS, learns=False, policies_from=10, vanished=VANISHED, least=least)
+        every = self.em(found, steps, HELD_ITERATIONS, learns=False, policies_from=10, vanished=VANISHED, least=least)
+        weights = every.chain.initial
+        found = every.keep(weights >= np.sort(weights)[-max(MOST_GOALS, least) :][0])
+        return self.em(found, steps, OWN_ITERATIONS if setting.learns else 3, learns=setting.learns), every
+
+    def crowd(self, every: Goals, steps: Steps, n_candidates: int, n_goals: int | None) -> tuple[float, Goals] | None:
+        """A few of many goals, and of the others a crowd of which nothing tells one from another; its value.
+
+        Goals of their own are those whose draws earn it over being as heavy as the rest on average; of the rest, the
+        crowd are those that are drawn about as often. Then goals join it where that is worth it. None where places
+        are few, or all of them alike: twelve places that somebody is sent to are twelve goals.
+        """
+        each = penalty(n_candidates, steps)
+        seen, order = self.expect(every, steps), np.argsort(-every.chain.initial, kind="stable")
+        draws = (seen.onward.sum(0) + seen.first)[order] + 1e-9
+        G, own = len(draws), np.cumsum(np.append(0.0, draws * np.log(draws)))
+        rest = draws.sum() - np.cumsum(np.append(0.0, draws))
+        few = range(min(MOST_GOALS, G - CROWD) + 1) if n_goals is None else range(n_goals - 1, min(n_goals, G))
+        j = max(few, key=lambda j: own[j] + rest[j] * np.log(rest[j] / (G - j)) - each * j, default=0)
+        size = G - j
+        while size > 1 and draws[j + size - 1] < LONELY * draws[j : j + size].mean():
+            size -= 1
+        if size < CROWD // 2 or not j:
+            return None
+        found = replace(every.in_order(order[: j + size]), crowd=size)
+        found = self.em(found, steps, LAST_ITERATIONS, learns=True, levels=True)
+
+        def value(one: Goals) -> float:
+            m = one.crowd
+            own = len(one.goals) - m
+            rest = n_candidates - own
+            sets = math.lgamma(rest + 1) - math.lgamma(m + 1) - math.lgamma(rest - m + 1)
+            return self.likelihood(one, steps) - each * (own + 1) - sets
+
+        best = value(found)
+        for k in reversed(range(1 if n_goals is None else j, j)):
+            if (score := value(other := self.joining(found, k))) > best:
+                best, found = score, other
+        found = self.em(found, steps, 5, learns=True, levels=True)
         weights = found.chain.initial
-        found = found.keep(weights >= np.sort(weights)[-max(MOST_GOALS, least) :][0])
-        return self.em(found, steps, OWN_ITERATIONS if setting.learns else 3, learns=setting.learns)
+        alike = weights[: -found.crowd].max() < HEAVIER * weights[-1]
+        return None if found.crowd < CROWD or alike else (value(found), found)
+
+    def joining(self, found: Goals, k: int) -> Goals:
+        """With goal k in the crowd."""
+        order, m = np.append(np.delete(np.arange(len(found.goals)), k), k), found.crowd + 1
+        found = found.in_order(order)
+        weights = found.chain.initial.copy()
+        weights[-m:] = weights[-m:].mean()
+        return replace(found, crowd=m, chain=found.chain._replace(initial=weights, onward=weights[None]))
 
     def eliminate(
         self, found: Goals, steps: Steps, *, learns: bool, single: bool = False, most: float = np.inf, least: int = 1
@@ -414,16 +471,18 @@ class GoalSearch:
                 break
         return found
 
-    def run(self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None) -> tuple[Goals, Goals]:
-        """The goals found with a setting, as many as the penalty leaves or as were asked for; and these and more."""
-        begun = self.begin(candidates, steps, setting, n_goals or 1)
+    def run(
+        self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None
+    ) -> tuple[Goals, Goals, Goals]:
+        """The goals found with a setting, as many as the penalty leaves or were asked for; these and more; and all."""
+        begun, every = self.begin(candidates, steps, setting, n_goals or 1)
         path = self.eliminate(begun, steps, learns=setting.learns, least=n_goals or 1)
         each = penalty(len(candidates), steps)
         chosen = path[-1] if n_goals else max(path, key=lambda found: found.log_likelihood - each * len(found.goals))
         more = next(
             found for found in reversed(path) if len(found.goals) >= min(len(chosen.goals) + 4, len(path[0].goals))
         )
-        return self.em(chosen, steps, LAST_ITERATIONS, learns=True, levels=True), more
+        return self.em(chosen, steps, LAST_ITERATIONS, learns=True, levels=True), more, every
 
     def comes_back(
         self, found: Goals, demos: Demonstrations, n_candidates: int, *, learns: bool, seed: int
@@ -534,6 +593,8 @@ def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Ex
         goals = parts.fitted(begun, partial(GoalSearch.practise, strength=value))
         scored.append((score(goals, strength=value), value, goals))
     _, strength, goals = max(scored, key=lambda one: one[0])
+    if found.crowd:
+        return Extras(strength), tried
     if len(found.goals) > 1:
         goals, other = (parts.fitted(goals, partial(GoalSearch.order, reminds=how)) for how in (False, True))
         before, after = score(goals, reminds=False), score(other, reminds=True)
@@ -575,15 +636,24 @@ def find_goals(
         tried.append({"found": found, "log_likelihood": likelihood, **how})
         return found
 
-    runs = []
+    runs, crowds = [], []
     for setting in settings:
-        found, more = search.run(candidates, sample, setting, n_goals)
+        found, more, every = search.run(candidates, sample, setting, n_goals)
+        tries = (search.crowd(one, sample, len(candidates), n_goals) for one in (found, more, every))
+        crowds += [one for one in tries if one is not None]
         score = search.likelihood(found, sample)
         runs.append((score - each * len(found.goals), found, more, setting))
         take(found, score / some.n_steps, setting=setting)
-    _, found, more, setting = max(runs, key=lambda one: one[0])
+    value, found, more, setting = max(runs, key=lambda one: one[0])
+    best, crowd = max(crowds, key=lambda one: one[0], default=(-np.inf, found))
+    if best > value + CROWD_WORTH * each:
+        extras = (
+            choose_extras(crowd, LeftOut(some, detours, noise, seed), n_goals)[0] if len(some) >= FOLDS else Extras()
+        )
+        crowd = search.practise(crowd, steps, extras.strength)
+        return take(crowd, crowd.log_likelihood / steps.offsets[-1], crowd=crowd.crowd), tried
     if sample is not steps:
-        found, more = search.run(candidates, steps, setting, n_goals)
+        found, more, _ = search.run(candidates, steps, setting, n_goals)
     if len(found.goals) > 1:
         found = search.order(found, sample, reminds=False)
     found = search.improve(found, candidates, sample, each, n_goals)

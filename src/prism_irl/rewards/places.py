@@ -4,7 +4,8 @@
 the detour of an action (`rewards.detours`): the paper's Boltzmann policy of the sparse reward 1[s ∈ g], with what
 everybody does anyway, the habit h, and levels u that all goals share, because h has counted the ways to goals, too.
 What is done at the goal (drinking, pressing, staying) has a policy of its own, which all goals share. Which places are
-goals, and how many, is what the data say (`rewards.place_search`).
+goals, and how many, is what the data say (`rewards.place_search`). One intention may have a crowd of places, each of
+its trips going to any of them: its policy is what is done on the way to all of them together, and `behind` is each.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.rewards.base import Fit, PolicyTable, match_partial_labels
+from prism_irl.rewards.base import Behind, Fit, PolicyTable, match_partial_labels
 from prism_irl.rewards.detours import Detours
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.place_search import (
@@ -56,7 +57,8 @@ class PlacePolicies(PolicyTable):
 
     Attributes
     ----------
-    goals : (K,) the place of each intention; the number of places for one that goes nowhere
+    goals : (K,) the place of each intention; the number of places for one that goes nowhere, or to a crowd
+    crowd, runs : the places of that crowd (C,), if any, and what was done on the way to each, steps (C, S, A)
     ways : Ways, sharpness and the policy at the goal
     habit : (S, A)
     weights : (K,) how often each goal is drawn, from the search
@@ -75,22 +77,32 @@ class PlacePolicies(PolicyTable):
         self.habit: FloatArray = valid / valid.sum(-1, keepdims=True)
         self.goals = np.arange(n_intentions) % self.detours.n_places
         self.weights, self.returns = np.full(n_intentions, 1.0 / n_intentions), np.full(n_intentions, -1.0)
-        self.ways = Ways(0.5, 1.0)
+        self.ways, self.crowd = Ways(0.5, 1.0), np.zeros(0, np.int64)
+        self.runs: FloatArray = np.zeros((0, *self.habit.shape))
         self.practice = Practice(np.inf, np.zeros((n_intentions, *self.habit.shape)))
         self._refresh()
 
     def _refresh(self) -> None:
         policies = self.practice.applied(self.detours.policies(self.goals, self.ways, self.habit, self.noise))
+        if len(self.crowd):
+            done = (self.practice.counts[self.explores] + self.habit) * self.detours.valid
+            policies[self.explores] = done / done.sum(-1, keepdims=True)
         self.policies = policies if len(self.states) == policies.shape[1] else policies[:, self.states]
 
     def begin(self, found: Discovery) -> None:
         """Take over what a search has found."""
-        goals = found.goals
+        goals, own = found.goals, found.n_intentions - bool(found.goals.crowd)
         self.goals, self.ways, self.weights = goals.goals.copy(), goals.ways, goals.chain.initial.copy()
         self.habit, self.reminders = found.habit, goals.chain.reminders
         if goals.returns is not None:
             self.returns = goals.returns
         self.practice = self.practice if goals.practice is None else goals.practice
+        if goals.crowd:
+            self.crowd, self.goals = self.goals[own:], np.append(self.goals[:own], self.detours.n_places)
+            self.weights = np.append(self.weights[:own], self.weights[own:].sum())
+            strength, counts = self.practice
+            self.runs = counts[own:]
+            self.practice = Practice(strength, np.append(counts[:own], [self.runs.sum(0)], axis=0))
         self._refresh()
 
     def first_guess(self, fit: Fit) -> None:
@@ -107,6 +119,8 @@ class PlacePolicies(PolicyTable):
 
     def update(self, stats: Stats) -> None:
         """Sharpness and the policy at the goal; goals stay where the search has found them."""
+        if len(self.crowd):
+            return  # whose trips statistics of intentions do not tell apart
         counts = stats["counts"]
         S, A = self.habit.shape
         if counts.shape[1] > S:
@@ -125,7 +139,30 @@ class PlacePolicies(PolicyTable):
     @property
     def ends_at(self) -> FloatArray:
         """States at which each intention is reached, (K, S), ones and zeros."""
-        return np.asarray(self.detours.place[None] == self.goals[:, None], dtype=np.float64)
+        ends = np.asarray(self.detours.place[None] == self.goals[:, None], dtype=np.float64)
+        if len(self.crowd):
+            ends[self.explores] = np.isin(self.detours.place, self.crowd)
+        return ends
+
+    @property
+    def explores(self) -> int:
+        """The intention with a crowd."""
+        return int(self.goals.argmax())
+
+    @property
+    def behind(self) -> Behind | None:
+        """Intentions with one place each, and for each place of the crowd a further one."""
+        if not len(self.crowd):
+            return None
+        owner = np.append(np.arange(self.n_intentions), np.full(len(self.crowd) - 1, self.explores))
+        goals = np.append(self.goals, self.crowd[1:])
+        counts = np.append(self.practice.counts, self.runs[1:], axis=0)
+        goals[self.explores], counts[self.explores] = self.crowd[0], self.runs[0]
+        policies = self.detours.policies(goals, self.ways, self.habit, self.noise)
+        policies = self.practice._replace(counts=counts).applied(policies)
+        together = np.where(self.detours.valid, self.policies[owner][:, : len(self.habit)], 1.0)
+        tilt = np.where(self.detours.valid, policies / together, 1.0)
+        return Behind(owner, tilt, np.asarray(self.detours.place[None] == goals[:, None], np.float64))
 
     @property
     def goal_facts(self) -> Mapping[str, FloatArray]:
@@ -134,8 +171,11 @@ class PlacePolicies(PolicyTable):
 
     @property
     def distances(self) -> FloatArray:
-        """Expected steps to each place by the shortest way, (K, S)."""
-        return np.asarray(self.detours.steps[self.goals])
+        """Expected steps to each place by the shortest way, (K, S); to the next one of a crowd."""
+        steps: FloatArray = self.detours.steps[self.goals]
+        if len(self.crowd):
+            steps[self.explores] = self.detours.steps[self.crowd].min(axis=0)
+        return steps
 
     def state(self) -> dict[str, FloatArray]:
         """Goals, ways, habit and places."""
@@ -151,6 +191,8 @@ class PlacePolicies(PolicyTable):
             "practice": self.practice.counts,
             "strength": np.array([-1.0 if np.isinf(self.practice.strength) else self.practice.strength]),
             "place": self.detours.place.astype(np.float64),
+            "crowd": self.crowd.astype(np.float64),
+            "runs": self.runs,
         }
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -160,11 +202,13 @@ class PlacePolicies(PolicyTable):
             raise InputError("The saved places do not fit the states; restore the file or fit again.")
         if (place != self.detours.place).any():
             self.detours = Detours(self.mdp, place)
-        self.goals = state["goals"].astype(np.int64)
+        self.goals, self.crowd = (np.asarray(state.get(name, ())).astype(np.int64) for name in ("goals", "crowd"))
+        self.runs = state["runs"] if len(self.crowd) else self.runs
         if (
             self.goals.shape != (self.n_intentions,)
             or not (self.goals >= 0).all()
             or self.goals.max() > place.max() + 1
+            or not np.isin(self.crowd, place).all()
         ):
             raise InputError("The saved goals are no places; restore the file or fit again.")
         at_goal = state["at_goal"]
@@ -183,14 +227,15 @@ class PlacePolicies(PolicyTable):
         total = kept.sum(-1, keepdims=True)
         again.habit = np.where(total > 0, kept / np.where(total > 0, total, 1.0), again.habit)
         again.goals, again.ways, again.weights, again.accents = self.goals, self.ways, self.weights, self.accents
-        again.returns = self.returns
+        again.returns, again.crowd, again.runs = self.returns, self.crowd, self.runs
+        again.practice = self.practice if len(self.crowd) else again.practice
         again._refresh()
         return again
 
     def solution(self, mdp: MDP) -> InverseSolution:
         """1 at the place, whatever the action; optimal values of arriving there, after which nothing is to be had."""
         ends = self.ends_at
-        values = np.where(ends > 0, 1.0, mdp.discount ** self.detours.steps[self.goals])
+        values = np.where(ends > 0, 1.0, mdp.discount**self.distances)
         q = np.where(ends > 0, 1.0, 0.0)[..., None] + np.where(
             ends[..., None] > 0, 0.0, mdp.discount * mdp.expected_values(values)
         )
@@ -212,8 +257,8 @@ class Discovery(NamedTuple):
 
     @property
     def n_intentions(self) -> int:
-        """Number of goals."""
-        return len(self.goals.goals)
+        """Number of goals; a crowd is one."""
+        return len(self.goals.goals) - max(self.goals.crowd - 1, 0)
 
 
 def discover(demos: Demonstrations, mdp: MDP, n_goals: int | None, noise: float, seed: int) -> Discovery:
@@ -223,7 +268,9 @@ def discover(demos: Demonstrations, mdp: MDP, n_goals: int | None, noise: float,
     detours = Detours(mdp, place)
     candidates = candidates_of(demos, place)
     found, tried = find_goals(demos, detours, candidates, n_goals=n_goals, noise=noise, seed=seed)
-    return Discovery(found.in_order(np.argsort(-found.chain.initial, kind="stable")), habit_of(demos, detours), tried)
+    order = np.argsort(-found.chain.initial[: len(found.goals) - found.crowd], kind="stable")
+    found = found.in_order(np.append(order, np.arange(len(order), len(found.goals))))
+    return Discovery(found, habit_of(demos, detours), tried)
 
 
 def posterior_of_goals(demos: Demonstrations, mdp: MDP, n_goals: int, noise: float = 0.02) -> FloatArray:

@@ -410,7 +410,7 @@ def _look_for_goals(search: GoalSearch, fitted: Demonstrations) -> Goals:
     """Goals with all that they may have: practised ways, an order, and an intention that goes nowhere."""
     place = search.detours.place
     steps = Steps(fitted, place)
-    found, _ = search.run(candidates_of(fitted, place), steps, SETTING, None)
+    found, *_ = search.run(candidates_of(fitted, place), steps, SETTING, None)
     found = search.practise(found, steps, STRENGTH)
     if len(found.goals) == 1:
         return found

@@ -6,7 +6,8 @@ where l_j is one of four rates, as the agent is away from the place of j, enters
 (`prism_irl.renewal`). All rates are shared by the goals, so that rare goals have them, too; the next goal depends on
 the one that ended as far as there is evidence for it: B_j shrinks towards the weights of all. Where left-out
 trajectories ask for it, places also remind of intentions, whatever the present one. Both passes are compiled; the
-M-step is in closed form.
+M-step is in closed form. An intention whose trips go to any of many places is as many hidden ones, each drawn as often
+as the others (`ArrivalChain.expanded`), whose beliefs are summed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from prism_irl.renewal import (
     left_from,
     reminding,
 )
-from prism_irl.switching.base import Posterior
+from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, ArrayChain, Previous
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ class ArrivalChain(ArrayChain):
     onward : (K, K), the goal after each goal
     rates : (K, 4), probabilities of ending: elsewhere, on entering the place, while staying there, on leaving it; all
         goals share theirs, and an intention without a place has its own
-    ends : (K, S), ones where each intention is reached
+    ends : (G, S), ones where each intention is reached, or each hidden one; G = K unless rewards say what is `behind`
+    owner : (G,), the intention that each hidden one belongs to
+    tilt : (G, S, A), policies of hidden ones over those of their intentions; one number where there are none
     place : (S,), the place of every state
     reminders : (S, K), of place g in row g: probabilities that it brings each intention about; zeros where none does
     """
@@ -67,6 +70,8 @@ class ArrivalChain(ArrayChain):
         self.onward: FloatArray = np.full((n_intentions, n_intentions), 1.0 / n_intentions)
         self.rates: FloatArray = np.tile([0.05, 0.5, 0.5, 0.5], (n_intentions, 1))
         self.ends: FloatArray = np.zeros((n_intentions, len(place)))
+        self.owner: IntArray = np.arange(n_intentions)
+        self.tilt: FloatArray = np.ones((1, 1, 1))
         self.place: IntArray = place.astype(np.int64)
         self.reminders: FloatArray = np.zeros((len(place), n_intentions))
 
@@ -81,12 +86,21 @@ class ArrivalChain(ArrayChain):
             "ends": self.ends,
             "reminders": self.reminders,
             "place": self.place,
+            "owner": self.owner,
+            "tilt": self.tilt,
         }
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
+        own = self.state()
+        state = {"owner": self.owner, "tilt": self.tilt, **state}  # earlier versions had none behind
+        G, S = np.shape(state["owner"])[:1], len(self.place)
+        if own["owner"].shape != G:
+            self.owner, self.ends = np.zeros(G, np.int64), np.zeros((*G, S))
+            self.tilt = np.ones((*G, S, *np.shape(state["tilt"])[2:]))
         super().load_state(state)
         checked.ids("places", self.place, len(self.place))
+        checked.ids("owners", self.owner, self.n_intentions)
 
     def take_over(self, chain: MarkovChain) -> None:
         """Begin with the first intentions of a Markov chain, and with its order of them."""
@@ -99,8 +113,46 @@ class ArrivalChain(ArrayChain):
         super().first_guess(fit)
         if fit.chain is not None and fit.rewards.ends_at is not None:
             self.ends[...] = fit.rewards.ends_at
+        if (behind := fit.rewards.behind) is not None:
+            self.owner, self.tilt, self.ends = behind
         if fit.rewards.reminders is not None:
             self.reminders[: len(fit.rewards.reminders)] = fit.rewards.reminders
+
+    # -- what is behind intentions ---------------------------------------------------------------------------------
+
+    def expanded(self) -> ArrivalChain:
+        """The same chain with hidden intentions as its own."""
+        chain, owner = ArrivalChain(len(self.owner), self.place), self.owner
+        share = 1.0 / np.bincount(owner)[owner]
+        chain.begin, chain.onward = self.begin[owner] * share, self.onward[owner][:, owner] * share
+        chain.rates, chain.ends, chain.reminders = self.rates[owner], self.ends, self.reminders[:, owner] * share
+        return chain.to(self.device)
+
+    def _tilted(self, log_emission: Any, states: Any, actions: Any) -> Any:
+        """Emissions (…, G) of hidden intentions from those of their own (…, K) at states and actions (…)."""
+        S = self.tilt.shape[1] - 1
+        known = np.minimum(as_array(states), S), as_array(actions)
+        with np.errstate(divide="ignore"):
+            more = np.moveaxis(np.log(self.tilt[:, known[0], known[1]]), 0, -1)
+        if isinstance(log_emission, np.ndarray):
+            return log_emission[..., self.owner] + more
+        import torch
+
+        return log_emission[..., self.owner] + torch.from_numpy(more).to(log_emission)
+
+    @property
+    def reached(self) -> FloatArray:
+        """States at which each intention is reached, (K, S)."""
+        return self._summed(self.ends, 0) if len(self.owner) > self.n_intentions else self.ends
+
+    def _summed(self, values: Any, axis: int = -1) -> Any:
+        """Of hidden intentions along an axis, those of their own."""
+        one = np.eye(self.n_intentions)[self.owner]
+        if not isinstance(values, np.ndarray):
+            import torch
+
+            return values @ torch.from_numpy(one).to(values)
+        return np.moveaxis(np.tensordot(values, one, (axis, 0)), -1, axis)
 
     # -- beliefs ---------------------------------------------------------------------------------------------------
 
@@ -131,6 +183,18 @@ class ArrivalChain(ArrayChain):
 
     def expectation(self, data: Prepared, log_emission: Any, *, online: bool = True) -> Posterior:
         """Both passes over ragged data as it lies."""
+        if len(self.owner) > self.n_intentions:
+            logs = self._tilted(as_array(log_emission), data.demos.states, data.demos.actions)
+            hidden = self.expanded().expectation(data, logs, online=online)
+            moves, stats = hidden.transitions, hidden.hidden
+            assert moves is not None
+            assert stats is not None
+            known = {"visits": stats["visits"], "reminded": self._summed(stats["reminded"])}
+            known |= {name: self._summed(stats[name], 0) for name in ("first", "left", "stayed")}
+            known["onward"] = self._summed(self._summed(stats["onward"]), 0)
+            pairs = self._summed(self._summed(moves), 0)
+            own = (self._summed(hidden.responsibilities), self._summed(hidden.predicted), self._summed(hidden.filtered))
+            return Posterior(*own, hidden.log_likelihood, pairs, Stats(**known))
         found = self._pass(data, log_emission, online=online)
         stays = np.diag(found.stayed.sum(axis=1))
         return Posterior(
@@ -156,7 +220,7 @@ class ArrivalChain(ArrayChain):
 
     def update(self, stats: Stats) -> None:
         """Rates, first goals, next goals and reminders from expected counts."""
-        self.rates[...] = leaving_rates(stats["left"], stats["stayed"], self.ends.sum(axis=1) == 0)
+        self.rates[...] = leaving_rates(stats["left"], stats["stayed"], self.reached.sum(axis=1) == 0)
         draws = stats["onward"].sum(axis=0) + stats["first"] + FLOOR
         weights = draws / draws.sum()
         first = stats["first"] + ORDER_PRIOR * weights
@@ -168,6 +232,42 @@ class ArrivalChain(ArrayChain):
 
     # -- padded batches and streams --------------------------------------------------------------------------------
 
+    def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
+        """Forward–backward, over hidden intentions where there are some."""
+        if len(self.owner) == self.n_intentions:
+            return super().expectation_of(batch, log_emission, pairwise=pairwise)
+        logs = self._tilted(log_emission, batch.states, batch.actions)
+        found = self.expanded().expectation_of(batch, logs)
+        smoothed, predicted, filtered = (self._summed(part) for part in found[:3])
+        return BatchPosterior(smoothed, predicted, filtered, found.log_likelihood)
+
+    def decode_batch(self, batch: Batch, log_emission: Tensor) -> Tensor:
+        """Most probable path of one batch, (B, T)."""
+        if len(self.owner) == self.n_intentions:
+            return super().decode_batch(batch, log_emission)
+        import torch
+
+        logs = self._tilted(log_emission, batch.states, batch.actions)
+        return torch.from_numpy(self.owner)[self.expanded().decode_batch(batch, logs)]
+
+    def action_proba_of(self, batch: Batch, log_emission: Tensor, policy: Tensor) -> Tensor:
+        """Predictive distribution of one batch, (B, T, A)."""
+        if len(self.owner) == self.n_intentions:
+            return super().action_proba_of(batch, log_emission, policy)
+        logs = self._tilted(log_emission, batch.states, batch.actions)
+        return self.expanded().action_proba_of(batch, logs, self.behind(policy, batch.states))
+
+    def behind(self, policies: Any, states: Any) -> Any:
+        """Policies (…, G, A) of hidden intentions from those of their own (…, K, A) at states (…)."""
+        tilt = np.moveaxis(self.tilt[:, np.minimum(as_array(states), self.tilt.shape[1] - 1)], 0, -2)
+        found = policies[..., self.owner, :] * (tilt if isinstance(policies, np.ndarray) else policies.new_tensor(tilt))
+        return found / found.sum(-1)[..., None]
+
+    def stream(self, n_trajectories: int = 1) -> Stream:
+        """Streaming forward pass, over hidden intentions where there are some."""
+        plain = len(self.owner) == self.n_intentions
+        return super().stream(n_trajectories) if plain else HiddenStream(self, n_trajectories)
+
     def log_initial(self) -> Tensor:
         """Log of the initial distribution."""
         import torch
@@ -177,7 +277,7 @@ class ArrivalChain(ArrayChain):
     def kernels(self, before: IntArray, now: IntArray) -> FloatArray:
         """Kernel between states (…,) and their successors, (…, K, K)."""
         before, now = (np.minimum(states, self.ends.shape[1] - 1) for states in (before, now))
-        was, is_there = (np.moveaxis(self.ends[:, states], 0, -1) > 0 for states in (before, now))
+        was, is_there = (np.moveaxis(self.reached[:, states], 0, -1) > 0 for states in (before, now))
         kind = np.where(was, np.where(is_there, STAY, EXIT), np.where(is_there, ENTER, QUIT))
         rates = self.rates[np.arange(self.n_intentions), kind]
         kernel: FloatArray = rates[..., None] * self.onward + (1.0 - rates)[..., None] * np.eye(self.n_intentions)
@@ -202,3 +302,21 @@ class ArrivalChain(ArrayChain):
         now = states.cpu().numpy()
         before = now if previous is None else previous.states.cpu().numpy()
         return torch.from_numpy(np.log(self.kernels(before, now))).to(states.device), carry
+
+
+class HiddenStream(Stream):
+    """The forward pass over hidden intentions, one step at a time."""
+
+    def __init__(self, chain: ArrivalChain, n_trajectories: int) -> None:
+        self.chain, self.inner = chain, chain.expanded().stream(n_trajectories)
+
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
+        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
+        self.states = as_array(states)
+        found: FloatArray = self.inner.joint(states, self.chain.behind(as_array(policies), self.states))
+        return np.asarray(self.chain._summed(found, 1))
+
+    def update(self, actions: Any, evidence: Any) -> FloatArray:
+        """P(z_t | s_≤t, a_≤t), (B, K)."""
+        logs = self.chain._tilted(as_array(evidence), self.states, actions)
+        return np.asarray(self.chain._summed(self.inner.update(actions, logs)))
