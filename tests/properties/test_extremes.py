@@ -55,6 +55,12 @@ def test_data_that_say_next_to_nothing(pair: tuple[str, str], data: str) -> None
     assert_finite(Intentions(K, switching=switching, rewards=rewards, **SMALL), demos)
 
 
+def test_a_million_steps_of_one_trajectory() -> None:
+    generator = np.random.default_rng(0)
+    states, actions = generator.integers(5, size=10**6), generator.integers(3, size=10**6)
+    assert_finite(Intentions(2, switching="markov", **SMALL), Demonstrations.from_arrays([states], [actions]))
+
+
 def test_more_intentions_than_steps_are_refused() -> None:
     demos = Demonstrations.from_arrays([[0, 1]], [[1, 0]], n_states=3, n_actions=2)
     with pytest.raises(InputError, match="ask for fewer intentions"):
