@@ -45,7 +45,9 @@ def test_a_good_fit_has_only_good_findings():
 
 def test_convergence():
     assert found(FIT, "converged after 80 iterations") == "good"
-    assert found(fit(em={**FIT["em"], "converged": False}), "before it had converged") == "warning"
+    for rise, words, level in ((None, "before it had converged", "warning"), (0.01, "before it had", "warning"),
+                               (2e-5, "rose by less than 0.0001", "good")):  # fmt: skip
+        assert found(fit(em={**FIT["em"], "converged": False, "rise": rise}), words) == level
     fixed = {**FIT["em"], "converged": False, "fixed": True}
     assert found(fit(em=fixed), "the number that was asked for") == "info"
 

@@ -217,9 +217,12 @@ def em_course(model: IntentionModel) -> dict[str, Any] | None:
     """How EM went: iterations, convergence, seconds and starts; None of a method that is not fitted by it."""
     if model.starts_ is None:
         return None
+    best = next((index for index, start in enumerate(model.starts_) if start["best"]), 0)
+    seen = [row["monitored"] for row in model.monitor_ if row["start"] == best]
     return {
         "iterations": model.n_iterations_,
         "converged": model.converged_,
+        "rise": seen[-1] - seen[-2] if len(seen) > 1 else None,  # in the last iteration, nats per step
         "fixed": model.get_params().get("patience", 0) is None,  # so many iterations were asked for, not convergence
         "seconds": sum(start["seconds"] for start in model.starts_),
         "starts": len(model.starts_),

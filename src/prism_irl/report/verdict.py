@@ -187,6 +187,8 @@ def _always(_: SimpleNamespace) -> bool:
     return True
 
 
+SLIGHT = 1e-4
+"""Nats per step by which one more iteration of EM raises the likelihood, and nobody would see it in the labels."""
 ADVICE = "Raise the switch penalty or lengthen the history."
 FIT_RULES = (
     Group("converged", lambda f: f.iterated, (
@@ -196,6 +198,8 @@ FIT_RULES = (
         Rule("good", lambda f: f.converged, "EM converged{after}."),
         Rule("info", lambda f: f.fixed,
              "EM stopped{after}, the number that was asked for, and kept the best of them."),
+        Rule("good", lambda f: f.rise is not None and f.rise < SLIGHT,
+             "EM stopped{after}, when the likelihood rose by less than 0.0001 nats per step an iteration."),
         Rule("warning", _always, "EM stopped{after} before it had converged; allow more iterations."),
     )),
     Group("trust", lambda f: f.own is not None, (
@@ -320,7 +324,7 @@ def _facts(metrics: Mapping[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(
         several=number(metrics.get("n_intentions")) != 1,
         iterated=metrics.get("em", {}) is not None,  # null: a method without EM has nothing to converge and no starts
-        converged=bool(em.get("converged")), fixed=bool(em.get("fixed")),
+        converged=bool(em.get("converged")), fixed=bool(em.get("fixed")), rise=number(em.get("rise")),
         kept=number(em.get("kept", em.get("iterations"))),
         after="" if iterations is None else f" after {iterations:.0f} iteration{'' if iterations == 1 else 's'}",
         starts=len(starts) if isinstance(starts, list) else number(starts) or 0,
