@@ -181,7 +181,7 @@ def with_inputs(model: IntentionModel, columns: ColumnOptions) -> IntentionModel
 
 
 def _takes_inputs(kind: Any) -> bool:
-    """Whether the kernel of these options is a logit of the covariates where it is told to read them."""
+    """Whether the kernel of these options is a logit of the covariates where it is asked to read them."""
     several = kind.defaults.get("n_intentions") != 1
     return several and "inputs" in {field.name for field in dataclasses.fields(kind)}
 
