@@ -189,6 +189,6 @@ def test_commands_recognise_columns_of_other_names_and_leave_clear_ones(tmp_path
     assert with_study(app, both) == [*both, "--state", "node"]
     table.write_text("\n".join(["trajectory,state,action", *rows]))
     assert with_study(app, typed) == typed
-    table.write_text("\n".join(["trial,a,b", *rows]))  # not clear: the command says what it lacks
+    table.write_text("\n".join(["trial,p,q", *rows]))  # not clear: the command says what it lacks
     assert with_study(app, typed) == typed
     assert with_study(app, ["fit", str(tmp_path / "gone.csv")]) == ["fit", str(tmp_path / "gone.csv")]
