@@ -218,11 +218,13 @@ def write_study(path: Path, table: str, found: Recognised) -> None:
 NAMES: dict[str, tuple[str, ...]] = {
     role: tuple(words.split())
     for role, words in {
-        "trajectory": "trajectory bout episode ep session run demo rollout walk lap sequence block traj window day recording trial",
+        "trajectory": "trajectory bout episode ep session run demo rollout walk lap sequence block traj window day "
+        "recording trial",
         "state": "state s cell node position place location stimulus cue room patch zone area tile syllable context",
         "action": "action a move choice direction turn response movement dir decision act option button key step",
         "time": "time timestamp t seconds step trial frame",
-        "group": "animal mouse subject subj rat monkey participant patient individual user agent bird fish fly person id group",
+        "group": "animal mouse subject subj rat monkey participant patient individual user agent bird fish fly "
+        "person id group",
         "intention": "intention",
     }.items()
 }
