@@ -25,7 +25,7 @@ SURROUNDINGS = {
 def fitted(folder: Path, **surroundings: str) -> tuple[pd.DataFrame, str]:
     """Segments of a fit, and what it said on standard error."""
     out = folder / "-".join(["run", *surroundings, *surroundings.values()]).replace("/", "-")
-    usual = {name: value for name, value in os.environ.items() if name not in ("MPLCONFIGDIR", "OMP_NUM_THREADS")}
+    usual = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"}
     command = [sys.executable, "-m", "prism_irl", *FIT.split(), out.name]
     done = subprocess.run(command, cwd=folder, env=usual | surroundings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
