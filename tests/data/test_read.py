@@ -381,6 +381,14 @@ def test_bad_columns_are_refused():
     refused("some.npz", "belong to a table", observe="x", act="y")
 
 
+def test_npz_of_numbers_needs_no_tokens(tmp_path: Path) -> None:
+    done = np.random.default_rng(0).normal(size=(9, 2))
+    np.savez(tmp_path / "a.npz", observations=done + 1, motions=done, lengths=[4, 4, 1])
+    table = read_data(tmp_path / "a.npz")
+    np.testing.assert_array_equal(table.demonstrations.motions, done)
+    assert table.notes == (), "trajectories of equal length repeat nothing"
+
+
 @pytest.mark.parametrize("name", ["walk.npz", "walk"])
 def test_nothing_is_lost_on_the_way_to_disk_and_back(name, tmp_path):
     demos = walking(n_trajectories=3, length=5)

@@ -24,8 +24,8 @@ def test_neighbouring_intentions_differ_in_lightness_and_from_white():
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(intention_color(k))]
         return 116 * float(np.dot([0.2126, 0.7152, 0.0722], linear)) ** (1 / 3) - 16
 
-    assert len({intention_color(k) for k in range(8)}) == 8
-    assert intention_color(8) == intention_color(0)
+    assert len({intention_color(k) for k in range(12)}) == 12
+    assert intention_color(12) == intention_color(0)
     assert all(abs(lightness(j) - lightness(k)) > 9 for j in range(3) for k in range(j))
     assert all(lightness(k) < 75 for k in range(6))
     with pytest.raises(InputError, match="-1"):

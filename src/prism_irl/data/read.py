@@ -267,9 +267,7 @@ def _from_frame(
         place_names=place_names,
     )
     limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)
-    tokens = states.size > 1 or actions.size > 1  # of continuous data there are none to compare
-    same = copies(demos.states, demos.actions, demos.offsets, rows.names) if tokens else []
-    return Table(demos, frame, order, states, actions, labels, (*rows.notes, *same))
+    return Table(demos, frame, order, states, actions, labels, (*rows.notes, *_repeated(demos, rows.names)))
 
 
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
@@ -280,8 +278,14 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
             raise InputError(f"{path} has {size} {key} and the model {known.size}; give data of the same world.")
     demos = _stored(stored)
     names = demos.trajectory_names if demos.trajectory_names is not None else np.arange(len(demos))
-    notes = tuple(copies(demos.states, demos.actions, demos.offsets, names))
-    return _in_language(demos, states, actions, unknown_state)._replace(notes=notes)
+    return _in_language(demos, states, actions, unknown_state)._replace(notes=_repeated(demos, names))
+
+
+def _repeated(demos: Demonstrations, names: Array) -> tuple[str, ...]:
+    """A note on trajectories that are the same; of continuous data there are no tokens to compare."""
+    if demos.state_space.continuous:
+        return ()
+    return tuple(copies(demos.states, demos.actions, demos.offsets, names))
 
 
 def _stored(stored: Mapping[str, Array]) -> Demonstrations:
@@ -510,8 +514,13 @@ VECTORS = {"observations": 1, "motions": 1, "design": 2}
 def load_npz(path: Path) -> dict[str, Array]:
     """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
     stored = {FORMER_NAMES.get(name, name): values for name, values in read_arrays(path).items()}
+    if "motions" in stored:  # without tokens
+        stored = dict.fromkeys(("states", "actions"), np.zeros(stored["motions"].shape[:-1], np.int64)) | stored
     if not {"states", "actions"} <= stored.keys():
-        raise InputError(f"{path} needs the arrays states and actions; it holds {', '.join(stored) or 'nothing'}.")
+        raise InputError(
+            f"{path} needs the arrays states and actions, or observations and motions; it holds "
+            f"{', '.join(stored) or 'nothing'}."
+        )
     shape, lengths = stored["states"].shape, stored.get("lengths")
     if lengths is None and len(shape) == 2:
         lengths = np.full(shape[0], shape[1])

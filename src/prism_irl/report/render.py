@@ -178,8 +178,12 @@ def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         return "Comparison of methods"
     file = mapping(config.get("data")).get("file")
     if file and file != "in memory":
-        return f"Intentions in {file}"
+        return f"{_found(metrics).title()} in {file}"
     return f"{metrics.get('method') or 'Model'} fit"
+
+
+def _found(metrics: Mapping[str, Any]) -> str:
+    return "phases" if metrics.get("method") == "Phases" else "intentions"
 
 
 def _notes(metrics: Mapping[str, Any]) -> list[str]:
@@ -195,7 +199,7 @@ def _facts(metrics: Mapping[str, Any]) -> list[str]:
     """Return the size of the run, in a few words each."""
     facts = []
     for key in ("n_intentions", "n_trajectories", "n_steps", "folds", "seeds"):
-        value, noun = metrics.get(key), key.removeprefix("n_")
+        value, noun = metrics.get(key), key.removeprefix("n_").replace("intentions", _found(metrics))
         count = float(len(value)) if isinstance(value, list) else number(value)
         if count is not None:
             one = "trajectory" if noun == "trajectories" else noun.removesuffix("s")
