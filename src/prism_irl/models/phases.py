@@ -135,7 +135,7 @@ class Phases(IntentionModel):
     n_intentions : int
         Number of phases K; 0 finds one, which then stands here: the most phases of which the last one still explains a
         tenth of what ten explain more than two, on episodes that were not fitted, beyond what pauses and lengths alone
-        say (``tried_``). It is rough: half of the time it is off by two or more.
+        say (``tried_``). It is rough: more often than not it is off by two or more.
     order : {"auto", "once", "cycle", "free"}
         Every phase once and in order; in order and from the last to the first again; or any order. "auto" is once where
         labels or the movement show an order (`IN_ORDER`), and any order elsewhere.
