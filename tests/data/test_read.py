@@ -386,7 +386,8 @@ def test_npz_of_numbers_needs_no_tokens(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", observations=done + 1, motions=done, lengths=[4, 4, 1])
     table = read_data(tmp_path / "a.npz")
     np.testing.assert_array_equal(table.demonstrations.motions, done)
-    assert table.notes == (), "trajectories of equal length repeat nothing"
+    rows = walks(n_trajectories=2, length=3)
+    assert table.notes == read_data(rows, observe="x,y", act="vx,vy").notes == (), "equal lengths repeat nothing"
 
 
 @pytest.mark.parametrize("name", ["walk.npz", "walk"])

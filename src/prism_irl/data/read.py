@@ -283,7 +283,7 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
 
 def _repeated(demos: Demonstrations, names: Array) -> tuple[str, ...]:
     """A note on trajectories that are the same; of continuous data there are no tokens to compare."""
-    if demos.state_space.continuous:
+    if demos.n_states == demos.n_actions == 1:
         return ()
     return tuple(copies(demos.states, demos.actions, demos.offsets, names))
 
