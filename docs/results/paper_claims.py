@@ -337,8 +337,8 @@ def paper_claims(
             "prism evidence labyrinth --out runs/labyrinth-evidence",
             "suggested by the likelihoods",
             lambda: "see [labyrinth](labyrinth.md#evidence)",
-            "**not by these numbers**: several intentions predict better than one also on data of a habit without any; a test "
-            "against a habit is needed ([evidence](../guide/evidence.md))",
+            "**not confirmed**: several intentions predict better than one also on data of a habit without any, and a "
+            "[test against a habit](../guide/evidence.md) finds nothing beyond it in these mice",
         ),
         (
             "first application of multi-intention IRL to large-scale robot data",
