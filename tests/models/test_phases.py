@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
+from prism_irl.models.describe import em_course
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.phases import Phases
 from prism_irl.models.registry import load
@@ -217,6 +218,7 @@ def test_the_number_of_phases_is_found_where_nobody_gives_one():
     model = Phases(seed=0).fit(demonstrations("drawer", 24))
     assert 4 <= model.n_intentions <= 9
     assert len(model.tried_) == 9
+    assert em_course(model)["rise"] is not None
     with pytest.raises(InputError, match="One episode does not say"):
         Phases().fit(demonstrations("drawer", 1))
 

@@ -396,9 +396,8 @@ class Phases(IntentionModel):
             self._take({"shape": shape, "lengths": lengths, "moves": moves, "first": first})
             evidence = self._log_evidence(moved) + clamp
             beliefs, score = self._infer(evidence, moved, offsets, hard=self.order_ == "free")
-            self.monitor_.append(
-                {"start": float(start), "iteration": float(iteration), "objective": score, "train": score}
-            )
+            likelihood = dict.fromkeys(("objective", "train", "monitored"), score)
+            self.monitor_.append({"start": float(start), "iteration": float(iteration), **likelihood})
             if self.order_ == "once":
                 shares = _shares(beliefs, offsets)
                 spread = np.sqrt((len(shares) * shares.var(0) + 3 * (0.25 * shares.mean(0)) ** 2) / (len(shares) + 3))
