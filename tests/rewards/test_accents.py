@@ -62,13 +62,28 @@ def test_short_contexts_end_with_the_same_states() -> None:
 
 def test_animals_that_differ_are_predicted_better_and_new_ones_as_all() -> None:
     train, test = walkers(0), walkers(1)
-    alike, own = NGram(kernels=False).fit(train), NGram(kernels=False, individuals=True).fit(train)
+    alike, own = (NGram(length=2, kernels=False, individuals=known).fit(train) for known in (False, True))
     assert own.score(test) > alike.score(test) + 0.02
     stranger = replace(test, groups=np.full(len(test), "dan"))
     np.testing.assert_allclose(own.action_proba(stranger), alike.action_proba(stranger), rtol=1e-12)
     nobody = replace(test, groups=None)
     np.testing.assert_allclose(own.action_proba(nobody), alike.action_proba(nobody), rtol=1e-12)
     np.testing.assert_allclose(own.action_proba(test).sum(1), 1.0)
+
+
+def test_an_animal_has_its_bias_where_it_is_new() -> None:
+    lefts, rights, either = [0] * 20, [1] * 20, [0, 1] * 10
+    demos = Demonstrations.from_arrays(
+        [[0] * 20, [0] * 20, [0, 1] * 10, [1, 0] * 10],
+        [lefts, rights, either, either],
+        n_states=2,
+        n_actions=2,
+        groups=np.array(["ann", "cat", "bob", "bob"]),
+    )
+    effects = NGram(length=1, kernels=False, individuals=True).fit(demos).table_.accents
+    assert effects is not None
+    left = effects.factors[:, 1, 0] / effects.factors[:, 1, 1]  # in state 1, where only bob has been
+    assert left[effects.names.index("ann")] > 1.05 > 0.95 > left[effects.names.index("cat")]
 
 
 def test_animals_that_do_not_differ_hardly_get_an_accent() -> None:

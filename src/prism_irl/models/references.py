@@ -203,10 +203,25 @@ class NGram(TabularReference):
         demos = with_valid_actions_of(mdp, demos)
         train, validation = validation_split(demos, self.validation_fraction, self.seed)
         chosen = self._choose(demos, train, validation)
+        if self.individuals and self.length == "auto" and validation is not None:
+            chosen = self._beside_individuals(train, validation, chosen)
         slow = self.kernels is True
         if self.kernels == "auto" and validation is not None:  # nothing to choose on: no memory
             slow = self._prefers_kernels(train, validation, chosen)
         return self._count_with(demos, (train, validation), kernels=slow)
+
+    def _beside_individuals(
+        self, train: Demonstrations, validation: Demonstrations, chosen: tuple[int, Reads]
+    ) -> tuple[int, Reads]:
+        """No more memory than helps beside the individuals: one that only tells whose trajectory it is, is none."""
+        best, (longest, reads) = -np.inf, chosen
+        for length in range(1, longest + 1):
+            self.length_, self.reads_ = length, reads if length > 1 else "states"
+            score = self._count_with(train, (train, validation), kernels=False).score(validation)
+            if score > best + LENGTH_GAIN:
+                best, chosen = score, (length, self.reads_)
+        self.length_, self.reads_ = chosen
+        return chosen
 
     def _prefers_kernels(self, train: Demonstrations, validation: Demonstrations, chosen: tuple[int, Reads]) -> bool:
         """Whether traces predict validation trajectories better; if so, with the contexts chosen or with none."""
@@ -239,10 +254,12 @@ class NGram(TabularReference):
             self.kernels_ = fit_kernels(demos, base if accents is None else base * accents.along(data))
         return self
 
-    def livelier(self, backoff: float) -> Self:
-        """The same habit, its rare contexts shrunk less: what it does there, it does more surely."""
+    def livelier(self, backoff: float, power: float = 1.0) -> Self:
+        """The same habit, its rare contexts and, by a power of their effects, its individuals shrunk less."""
         found = copy(self)
         found.table_ = copy(self.table_)
+        if (accents := self.table_.accents) is not None:
+            found.table_.accents = replace(accents, factors=accents.factors**power)
         found.table_.backoff, found.backoff_ = backoff, backoff
         found.table_.policies = found.table_._shrink(found.table_.counts)
         return found

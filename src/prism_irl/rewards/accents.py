@@ -2,9 +2,10 @@
 
 An individual effect is a factor per animal g, short context c (the last two states) and action,
 
-    π_k(a | c, g) ∝ π_k(a | c) ρ_g(a | c),    ρ_g(a | c) = (N_g(c, a) + m q_g(a|c)) / (E_g(c, a) + m q_g(a|c)),
+    π_k(a | c, g) ∝ π_k(a | c) ρ_g(a | c),    ρ_g(a | c) = (N_g(c, a) + m q_g(a|c) b_g(a)) / (E_g(c, a) + m q_g(a|c)),
 
-where N counts what the animal did, E what a habit of all animals expected of it at the same steps, and q = E / ΣE. Each
+where N counts what the animal did, E what a habit of all animals expected of it at the same steps, q = E / ΣE, and b is
+ρ of all contexts together, shrunk towards 1: an animal that turns left more often does so where it is new, too. Each
 expectation leaves its own step out of the habit's counts; else the habit, which has seen the step, would expect too
 much of it. All intentions of an animal share its effect: few numbers, so that little data identifies them. A new animal
 has none.
@@ -201,8 +202,13 @@ class _Counted:
         """ρ for one strength m."""
         total = self.expected.sum(-1, keepdims=True)
         prior = strength * self.expected / np.where(total > 0, total, 1.0)
+        of_animal = self.expected.sum(1, keepdims=True)
+        few = strength * of_animal / np.maximum(of_animal.sum(-1, keepdims=True), 1e-300)
+        bias = (self.seen.sum(1, keepdims=True) + few) / np.maximum(of_animal + few, 1e-300)
+        bias = np.where(of_animal > 0, bias, 1.0)
         below = self.expected + prior
-        factors = np.divide(self.seen + prior, below, out=np.ones_like(below), where=below > 0)
+        everywhere = np.broadcast_to(bias, below.shape).copy()
+        factors = np.divide(self.seen + prior * bias, below, out=everywhere, where=below > 0)
         return Accents(self.names, self.cells, factors, strength)
 
 

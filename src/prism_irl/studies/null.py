@@ -60,6 +60,10 @@ AGREEMENTS = 19
 """Surrogates whose halves are compared, too."""
 FITTED, LIVELIEST = 2, 0.25
 """Surrogates per strength of shrinkage that are matched with the data, and the weakest shrinkage."""
+FORGETFUL, ALIKE = {"length": 1, "reads": "states", "kernels": False}, {"individuals": False}
+"""What a habit without memory, or of animals that are all alike, is fitted with."""
+POWERS = (1.0, 1.25, 1.5, 2.0, 3.0)
+"""Of the individual effects, which are shrunk, too, in surrogates."""
 OTHERS = 3
 """Surrogates of a habit that is shrunk as it was fitted, and of one that is hardly shrunk, beside those of the test."""
 RESAMPLES = 2000
@@ -355,19 +359,25 @@ def match(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis) -> 
     """The habit with the strongest shrinkage whose surrogates are as lively as the data, and what was tried.
 
     Habits that remember as much, and habits without memory, are fitted to folds of the data, and of every simulation:
-    memory must be worth as much in surrogates as in the data. A shrunk habit passes on less than it has learned.
+    memory must be worth as much in surrogates as in the data. A shrunk habit passes on less than it has learned. What
+    sets animals apart is matched first, by a power of the individual effects.
     """
     settings = habit.get_params() | gains.remembered(habit)
-    own = _worth_of_memory(settings, demos, analysis)
+
+    def worth(of: Mapping[str, Any], simulated: NGram) -> float:
+        generators = (np.random.default_rng([analysis.seed, 1_000_000 + b]) for b in range(FITTED))
+        drawn = (simulate_habit(simulated, demos, mdp, generator) for generator in generators)
+        return float(np.mean([_worth(of, settings, own, analysis) for own in drawn]))
+
+    if habit.individuals:
+        unlike = _worth(ALIKE, settings, demos, analysis)
+        powers = (power for power in POWERS if worth(ALIKE, habit.livelier(habit.backoff_, power)) >= unlike)
+        habit = habit.livelier(habit.backoff_, next(powers, POWERS[-1]))
+    own = _worth(FORGETFUL, settings, demos, analysis)
     tried: list[dict[str, float]] = []
 
     def lively(strength: float) -> bool:
-        found = []
-        for b in range(FITTED):
-            generator = np.random.default_rng([analysis.seed, 1_000_000 + b])
-            simulated = simulate_habit(habit.livelier(strength), demos, mdp, generator)
-            found.append(_worth_of_memory(settings, simulated, analysis))
-        tried.append({"backoff": strength, "worth_of_memory": float(np.mean(found))})
+        tried.append({"backoff": strength, "worth_of_memory": worth(FORGETFUL, habit.livelier(strength))})
         return tried[-1]["worth_of_memory"] >= own
 
     strengths = [habit.backoff_]
@@ -381,13 +391,13 @@ def match(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis) -> 
     return habit.livelier(chosen), {"fitted": habit.backoff_, "chosen": chosen, "worth_of_memory": own, "tried": tried}
 
 
-def _worth_of_memory(settings: Mapping[str, Any], demos: Demonstrations, analysis: Analysis) -> float:
-    """Nats per step that habits with these settings predict test folds better than habits without memory."""
-    forgetful = {**settings, "length": 1, "reads": "states", "kernels": False}
+def _worth(of: Mapping[str, Any], settings: Mapping[str, Any], demos: Demonstrations, analysis: Analysis) -> float:
+    """Nats per step that habits with these settings predict test folds better than others ``of`` less."""
+    less = {**settings, **of}
     found = 0.0
     for a, b in demos.fold_indices(min(3, analysis.folds), by=analysis.by):
         train, test = demos.subset(a), demos.subset(b)
-        both = [NGram(**options).fit(train).log_likelihood(test).sum() for options in (settings, forgetful)]
+        both = [NGram(**options).fit(train).log_likelihood(test).sum() for options in (settings, less)]
         found += float(both[0] - both[1])
     return found / demos.n_steps
 
