@@ -41,7 +41,7 @@ IMAGES = {
 }
 """Figures of a run that pages show: name in the run folder → name in docs/images."""
 LEFT_OUT = ("arrival", "per_intention", "positions")
-"""Entries of metrics.json that no table shows, and that would make the files large."""
+"""Entries of metrics.json that no table shows, and that would make the files large; a family of worlds is none."""
 
 
 def keep(run: Path, name: str, folder: Path = HERE, *, made: str | None = None) -> Path:
@@ -70,7 +70,11 @@ def keep(run: Path, name: str, folder: Path = HERE, *, made: str | None = None) 
 def brief(value: Any) -> Any:
     """The same without what no table shows, to six digits."""
     if isinstance(value, dict):
-        return {key: brief(item) for key, item in value.items() if key not in LEFT_OUT}
+        return {
+            key: brief(item)
+            for key, item in value.items()
+            if key not in LEFT_OUT or "relative_accuracy" in (item or ())
+        }
     if isinstance(value, list):
         return [brief(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
