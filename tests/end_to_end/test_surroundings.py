@@ -12,7 +12,7 @@ import pytest
 
 from prism_irl.worlds.frustration import FrustrationWorld
 
-FIT = "fit data.csv --intentions 2 --switching markov --n-starts 1 --max-iterations 3 --time time --simulations 0 --out"
+FIT = "fit data.csv --intentions 2 --switching markov --n-starts 1 --max-iterations 3 --time time --quiet --out"
 SURROUNDINGS = {
     "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     "time zone": {"TZ": "Asia/Kathmandu"},
