@@ -31,7 +31,8 @@ def test_the_example_word_for_word(tmp_path: Path) -> None:
     agent, habit = (
         json.loads((folder / "runs" / name / "metrics.json").read_text())["evidence"] for name in ("agent", "habit")
     )
-    assert agent["g1"]["found"] and agent["g2"]["found"]
+    assert agent["g1"]["found"]
+    assert agent["g2"]["found"]
     assert not habit["g2"]["found"]
     assert 0 < habit["g1"]["effect"] < agent["g1"]["effect"] / 2
     assert "There are intentions beyond habit." in " ".join(done.stdout.split())
