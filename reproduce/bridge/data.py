@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridge import features as manipulation_features
+from bridge.raw import BridgeSource
 from harness import NETWORK, paper_options
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
@@ -143,7 +144,8 @@ def load(settings: Bridge, folder: Path) -> Data:
     path = settings.dataset
     if path is None:
         path = PickAndPlace().dataset(settings.n_episodes, seed=settings.simulation_seed, frames=settings.frames)
-    source = open_episodes(path, split=settings.split)
+    raw = settings.split is None and not (path / "meta").is_dir() and BridgeSource.found_in(path)
+    source = BridgeSource(path) if raw else open_episodes(path, split=settings.split)
     cache = embed(source, make_encoder(encoder_of(settings)), folder / "embeddings")
     repeated = repeated_episodes(cache)
     splits = split_episodes(np.setdiff1d(np.arange(len(cache.episodes)), repeated), settings.folds)

@@ -60,7 +60,7 @@ def fit(
     Parameters
     ----------
     table
-        A .csv, .parquet or .npz file; with --observe and --act also a LeRobot, RLDS or BridgeData folder. Several files
+        A .csv, .parquet or .npz file; with --observe and --act also a LeRobot or RLDS folder. Several files
         as one pattern in quotes, "animals/*.csv": their names are the column file (--trajectory file,bout).
     folder.resume
         Go on with an interrupted fit, with the same result as if it had never been interrupted.

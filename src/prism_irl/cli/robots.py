@@ -73,7 +73,7 @@ def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = Tok
     Parameters
     ----------
     dataset
-        Folder of a LeRobot dataset (v2.x, v3.0), of TFRecord shards (RLDS), or of raw BridgeData V2.
+        Folder of a LeRobot dataset (v2.x, v3.0), or of TFRecord shards (RLDS).
     folder.out
         Folder of the results: demonstrations.npz for prism fit, mdp.safetensors, tokenizer, metrics.json.
     folder.resume

@@ -270,7 +270,7 @@ def map_(
     ----------
     table
         Several .csv, .tsv or .parquet files as one pattern in quotes, whole trajectories in each; or one file, or a
-        LeRobot, RLDS or BridgeData folder, that fit into memory.
+        LeRobot or RLDS folder, that fit into memory.
     out
         The new folder.
     """

@@ -2,7 +2,7 @@
 
     prism fit DATASET --observe observation.state --act action --intentions 5 --out runs/arm
 
-LeRobot, RLDS, raw BridgeData, HDF5 and zarr are read episode by episode (`episodes.open_episodes`).
+LeRobot, RLDS, HDF5 and zarr are read episode by episode (`episodes.open_episodes`).
 ``observation.state`` and ``action`` are the whole vectors, and datasets may have others (``observation.velocity``);
 ``observation.state[0:19]`` takes some of their numbers, for example a robot's own
 joints without what only a simulator knows. A camera such as ``observation.images.front`` is observed as 16 numbers that

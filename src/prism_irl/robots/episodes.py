@@ -1,8 +1,8 @@
 """Robot demonstrations as a stream of episodes: what every reader yields, and what happens to a damaged one.
 
 An episode holds its actions and proprioceptive states in memory and opens its frames only while somebody iterates over
-them, so that a dataset of any size passes through a few megabytes. Readers for LeRobot, RLDS/TFDS, raw BridgeData,
-HDF5 and zarr subclass `EpisodeSource`; `open_episodes` picks the reader from what lies in the folder.
+them, so that a dataset of any size passes through a few megabytes. Readers for LeRobot, RLDS/TFDS, HDF5 and
+zarr subclass `EpisodeSource`; `open_episodes` picks the reader from what lies in the folder.
 """
 
 from __future__ import annotations
@@ -314,13 +314,12 @@ def of_dataset(folder: Path) -> Iterator[None]:
 
 
 def open_episodes(folder: str | Path, *, split: str | None = None, strict: bool = False) -> EpisodeSource:
-    """Open a LeRobot dataset, TFRecord shards, raw BridgeData, HDF5 or zarr, whichever lies in ``folder``.
+    """Open a LeRobot dataset, TFRecord shards, HDF5 or zarr, whichever lies in ``folder``.
 
     ``split`` names one of the splits of TFRecord shards ("train", "val", …), or "all" of them; where there are several,
     the default is "train", because an episode of one split may be repeated in another.
     """
     from prism_irl.robots.arrays import HDF5Source, ZarrSource
-    from prism_irl.robots.bridge_data import BridgeSource
     from prism_irl.robots.lerobot import LeRobotSource
     from prism_irl.robots.rlds import open_rlds
 
@@ -340,11 +339,10 @@ def open_episodes(folder: str | Path, *, split: str | None = None, strict: bool 
             return HDF5Source(path, strict=strict)
         if ZarrSource.found_in(path):
             return ZarrSource(path, strict=strict)
-        if BridgeSource.found_in(path):
-            return BridgeSource(path, strict=strict)
     raise InputError(
         f"{path} is no dataset that prism reads; give a LeRobot folder (meta/info.json), a folder with TFRecord shards "
-        "and features.json, raw BridgeData V2 (traj_group*/traj*), HDF5 (robomimic, ALOHA), or zarr (Diffusion Policy)."
+        "and features.json, HDF5 (robomimic, ALOHA), or zarr (Diffusion Policy); raw BridgeData V2 is read by "
+        "prism reproduce bridge."
     )
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from bridge.raw import RefusedPickleError, load_arrays
 from prism_irl.errors import InputError
-from prism_irl.robots.bridge_data import RefusedPickleError, load_arrays
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 A trajectory has n pictures and n states for n − 1 actions; step t is (picture t, state t, action t). Recordings before
 2021-07-23 have a delay of one step between camera and command: there step t is (picture t + 1, state t + 1, action t).
-Pickles are read by `prism_irl.robots.bridge_data`, which runs nothing.
+Pickles are read by `load_arrays`, which runs nothing.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bridge import raw
+from bridge.raw import BridgeSource
 from prism_irl.errors import InputError
-from prism_irl.robots import bridge_data
-from prism_irl.robots.bridge_data import BridgeSource
-from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode, open_episodes
+from prism_irl.robots.episodes import DamagedEpisodeError, DamagedEpisodeWarning, Episode
 from recordings_on_disk import encode_image
 
 pytest.importorskip("PIL", reason="needs prism-irl[robots]")
@@ -41,8 +41,7 @@ def write(episodes, tmp_path):
 
 
 def test_written_episodes_come_back_in_order(write, episodes, same_pictures):
-    source = open_episodes(write(NEW), strict=True)
-    assert isinstance(source, BridgeSource)
+    source = BridgeSource(write(NEW), strict=True)
     for original, (episode, frames) in zip(episodes(), source.visit(lambda e: list(e.frames())), strict=True):
         np.testing.assert_array_equal(episode.actions, original.actions[:-1])
         np.testing.assert_array_equal(episode.states, original.states[:-1])
@@ -102,7 +101,7 @@ def test_damage_is_named(write):
 
 
 def test_a_whole_disk_is_not_searched(tmp_path, monkeypatch):
-    monkeypatch.setattr(bridge_data, "MAX_FOLDERS", 3)
+    monkeypatch.setattr(raw, "MAX_FOLDERS", 3)
     for i in range(4):
         (tmp_path / str(i)).mkdir()
     with pytest.raises(InputError, match=r"more than 3 folders below .*; give the folder of the dataset itself"):
