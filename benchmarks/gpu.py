@@ -24,7 +24,6 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import PRISM
 from prism_irl.scale import stacked
-from prism_irl.scale.stacked import find_first_points
 from prism_irl.scale.stacked_models import Rows, recurrence
 from timing import machine, write
 
@@ -86,37 +85,6 @@ def chains(iterations: int, n: int = 20) -> list[Intentions]:
         "n_candidates": 1,
     }
     return [Intentions(3, seed=seed, max_iterations=iterations, patience=None, **options) for seed in range(n)]
-
-
-def first_points(rows: dict[str, Any], demos: Demonstrations) -> None:
-    """Where default fits begin, 4 starts with 3 short Markov chains of 25 iterations each."""
-
-    def fits(n: int) -> list[tuple[Intentions, list[Any], Any]]:
-        found = []
-        for seed in range(n):
-            model = Intentions(3, switching="recurrent", seed=seed, hidden=32, embedding=32, device="cpu")
-            model._set_up(model._checked(demos, None), None)
-            train, _ = model._validation_split(demos)
-            found.append((model, [model._new_start(index, train.demos) for index in range(model.n_starts)], train))
-        return found
-
-    def on_cpu(model: Intentions, starts: list[Any], train: Any) -> float:
-        clock = time.perf_counter()
-        for start in starts:
-            model._first_point(start, train)
-        return time.perf_counter() - clock
-
-    some = fits(1)
-    on_cpu(*some[0])  # compiles
-    alone = 5 * on_cpu(*some[0])
-    five = fits(5)
-    fast = seconds(lambda: find_first_points(five, torch.device("cuda")), 1)
-    rows["first points of 5 fits, 60 short chains × 25 iterations"] = {
-        "seconds": fast,
-        "reference": "one after the other on the CPU, one fit, times 5",
-        "reference_seconds": alone,
-        "ratio": alone / fast,
-    }
 
 
 def kernels(rows: dict[str, Any]) -> None:
@@ -206,7 +174,6 @@ def main() -> None:
         kernels,
         large_fit,
         lambda rows: many_fits(rows, demos, iterations),
-        lambda rows: first_points(rows, demos),
     ]
     for part in parts:
         part(rows)

@@ -11,11 +11,10 @@ import torch
 
 from cuda_support import DEVICE, close, cuda, exact_products, ragged, without_triton
 from prism_irl.data.batching import Prepared
-from prism_irl.models import starts
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.presets import PRISM
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.scale.stacked import Stack, find_first_points, fit_together
+from prism_irl.scale.stacked import Stack, fit_together
 from prism_irl.scale.stacked_models import StackedPolicies
 
 LIKELIHOOD = 1e-4  # nats per step, after a few passes of Adam in single precision
@@ -82,31 +81,6 @@ def test_hidden_sizes_that_triton_does_not_take(switching: str) -> None:
 @cuda(switching=["independent", "recurrent"])
 def test_stacks_without_triton(switching: str) -> None:
     check(switching, "rnn", 16, triton=False)
-
-
-@cuda(kind=["mixed", "annealed"], triton_kernels=[True, False])
-def test_first_points(kind: str, triton_kernels: bool) -> None:
-    """Short chains of all starts on the device, against each start alone on the CPU."""
-    options = {"hidden": 16, "embedding": 8, "n_starts": 3, "n_candidates": 3, "warm_up": 5, "starts": kind}
-    fits: list[list] = [[], []]
-    for found in fits:
-        for (K, seed, length), demos in zip(((2, 0, 1), (4, 1, 2), (1, 2, 1)), DATA, strict=True):
-            model = Intentions(K, seed=seed, history=length, device="cpu", **options)
-            model._set_up(model._checked(demos, None), None)
-            train, _ = model._validation_split(demos)
-            found.append((model, [model._new_start(index, train.demos) for index in range(3)], train))
-    with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(starts, "COOLING", 8))
-        if not triton_kernels:
-            stack.enter_context(without_triton())
-        find_first_points(fits[0], DEVICE)
-        for model, own, train in fits[1]:
-            for start in own:
-                model._first_point(start, train)
-    for (_, others, _), (_, own, _) in zip(*fits, strict=True):
-        for other, start in zip(others, own, strict=True):
-            close(other.rewards.policies, start.rewards.policies, 1e-8, "policies")
-            close(other.switching.bias, start.switching.bias, 1e-5, "kernel")
 
 
 @cuda()

@@ -283,10 +283,10 @@ class FittedPair(IntentionModel):
     def places_(self) -> FloatArray:
         """Goals in the units of the observations, (K, d), of goals on landmarks."""
         self._check_fitted()
-        places = self.rewards_model_.ends_at
-        if self.units_ is None or places is None:
+        ends = self.rewards_model_.ends
+        if self.units_ is None or ends is None:
             raise AttributeError("Only goals on landmarks are places; read reward_at or rewards_.")
-        return np.asarray(places * self.units_.observation_spread + self.units_.observation_mean)
+        return np.asarray(ends.at * self.units_.observation_spread + self.units_.observation_mean)
 
     def _context_solution(self) -> InverseSolution:
         """IAVI on the contexts that occur (`rewards.iavi`); with history 1, on the MDP itself."""

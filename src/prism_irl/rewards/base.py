@@ -42,16 +42,19 @@ class ActionTable(NamedTuple):
     """`RewardModel.statistics` from the expected counts (P, K) of the pairs."""
 
 
-class Behind(NamedTuple):
-    """What is behind intentions each of whose trips goes to one of several places: G hidden ones, of one place each.
+class Ends(NamedTuple):
+    """Where intentions are reached, G of them, and what the search for these places has found beside.
 
-    ``owner`` (G,) is the intention that each belongs to, ``tilt`` (G, S, A) its policy over that of the intention, and
-    ``ends`` (G, S) has ones where it is reached.
+    ``at`` (G, d) is a place in the units of the fit, or has ones at the states (G, S) where it is reached. Where trips
+    of an intention go to one of several places, ``owner`` (G,) is the intention that each belongs to, and ``tilt``
+    (G, S, A) the policy on the way there over that of the intention. ``reminders`` (G, K) are probabilities that each
+    place brings each intention about.
     """
 
-    owner: npt.NDArray[np.int64]
-    tilt: FloatArray
-    ends: FloatArray
+    at: FloatArray
+    owner: npt.NDArray[np.int64] | None = None
+    tilt: FloatArray | None = None
+    reminders: FloatArray | None = None
 
 
 class RewardModel(ABC):
@@ -149,8 +152,8 @@ class RewardModel(ABC):
         return self.policies_at(rows)
 
     @property
-    def ends_at(self) -> FloatArray | None:
-        """Where each intention is reached, (K, d), in the units of the fit; None where rewards are no places."""
+    def ends(self) -> Ends | None:
+        """Where each intention is reached; None where rewards are no places."""
         return None
 
     @property
@@ -163,15 +166,8 @@ class RewardModel(ABC):
         """What is known of the place of each intention, (K,) each, where rewards are places of a map."""
         return {}
 
-    @property
-    def behind(self) -> Behind | None:
-        """Hidden intentions, where some have several places."""
-        return None
-
     accents: Accents | None = None
     """How individuals differ, where they do."""
-    reminders: FloatArray | None = None
-    """Probabilities that each place brings each intention about, (G, K), where a search has found some that do."""
 
     # -- hooks of a fit --------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from prism_irl.data.continuous import nearest
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
-from prism_irl.rewards.base import Fit, IntArray, match_partial_labels
+from prism_irl.rewards.base import Ends, Fit, IntArray, match_partial_labels
 from prism_irl.rewards.linear import CommandPolicies
 
 REACHES = (3.0, np.inf)
@@ -84,9 +84,9 @@ class LandmarkGoals(CommandPolicies):
         self._steps = 0
 
     @property
-    def ends_at(self) -> FloatArray:
+    def ends(self) -> Ends:
         """The goals."""
-        return self.goals
+        return Ends(self.goals)
 
     # -- the graph -------------------------------------------------------------------------------------------------
 

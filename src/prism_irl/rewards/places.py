@@ -5,7 +5,7 @@ the detour of an action (`rewards.detours`): the paper's Boltzmann policy of the
 everybody does anyway, the habit h, and levels u that all goals share, because h has counted the ways to goals, too.
 What is done at the goal (drinking, pressing, staying) has a policy of its own, which all goals share. Which places are
 goals, and how many, is what the data say (`rewards.place_search`). One intention may have a crowd of places, each of
-its trips going to any of them: its policy is what is done on the way to all of them together, and `behind` is each.
+its trips going to any of them: its policy is what is done on the way to all of them together, and `ends` has each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
-from prism_irl.rewards.base import Behind, Fit, PolicyTable, match_partial_labels
+from prism_irl.rewards.base import Ends, Fit, PolicyTable, match_partial_labels
 from prism_irl.rewards.detours import Detours
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.place_search import (
@@ -66,6 +66,7 @@ class PlacePolicies(PolicyTable):
     """
 
     sparse: ClassVar[bool] = True
+    reminders: FloatArray | None = None
 
     def __init__(
         self, n_intentions: int, mdp: MDP, contexts: Contexts, place: npt.NDArray[np.int64], noise: float = 0.02
@@ -137,7 +138,7 @@ class PlacePolicies(PolicyTable):
         self._refresh()
 
     @property
-    def ends_at(self) -> FloatArray:
+    def reached(self) -> FloatArray:
         """States at which each intention is reached, (K, S), ones and zeros."""
         ends = np.asarray(self.detours.place[None] == self.goals[:, None], dtype=np.float64)
         if len(self.crowd):
@@ -150,10 +151,10 @@ class PlacePolicies(PolicyTable):
         return int(self.goals.argmax())
 
     @property
-    def behind(self) -> Behind | None:
-        """Intentions with one place each, and for each place of the crowd a further one."""
+    def ends(self) -> Ends:
+        """The place of each intention; of a crowd, further hidden intentions with one place each."""
         if not len(self.crowd):
-            return None
+            return Ends(self.reached, reminders=self.reminders)
         owner = np.append(np.arange(self.n_intentions), np.full(len(self.crowd) - 1, self.explores))
         goals = np.append(self.goals, self.crowd[1:])
         counts = np.append(self.practice.counts, self.runs[1:], axis=0)
@@ -162,7 +163,8 @@ class PlacePolicies(PolicyTable):
         policies = self.practice._replace(counts=counts).applied(policies)
         together = np.where(self.detours.valid, self.policies[owner][:, : len(self.habit)], 1.0)
         tilt = np.where(self.detours.valid, policies / together, 1.0)
-        return Behind(owner, tilt, np.asarray(self.detours.place[None] == goals[:, None], np.float64))
+        at = np.asarray(self.detours.place[None] == goals[:, None], np.float64)
+        return Ends(at, owner, tilt, self.reminders)
 
     @property
     def goal_facts(self) -> Mapping[str, FloatArray]:
@@ -234,7 +236,7 @@ class PlacePolicies(PolicyTable):
 
     def solution(self, mdp: MDP) -> InverseSolution:
         """1 at the place, whatever the action; optimal values of arriving there, after which nothing is to be had."""
-        ends = self.ends_at
+        ends = self.reached
         values = np.where(ends > 0, 1.0, mdp.discount**self.distances)
         q = np.where(ends > 0, 1.0, 0.0)[..., None] + np.where(
             ends[..., None] > 0, 0.0, mdp.discount * mdp.expected_values(values)
@@ -245,7 +247,7 @@ class PlacePolicies(PolicyTable):
     @property
     def state_rewards(self) -> FloatArray:
         """1 at the place of each intention, (K, S)."""
-        return self.ends_at
+        return self.reached
 
 
 class Discovery(NamedTuple):

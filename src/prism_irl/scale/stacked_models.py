@@ -70,7 +70,7 @@ class Flat:
         self,
         data: Sequence[Prepared],
         device: torch.device,
-        indices: Callable[[Demonstrations], Pair] | None = None,
+        indices: Callable[[Demonstrations], Pair],
     ) -> None:
         self.data, self.device = data, device
 
@@ -79,9 +79,8 @@ class Flat:
                 [torch.from_numpy(np.ascontiguousarray(part).astype(np.int64)).to(dtype) for part in parts]
             ).to(device)
 
-        if indices is not None:  # a chain without network reads no tokens
-            tokens = [indices(one.demos) for one in data]
-            self.left, self.right = (join((both[i] for both in tokens), torch.int32) for i in range(2))
+        tokens = [indices(one.demos) for one in data]
+        self.left, self.right = (join((both[i] for both in tokens), torch.int32) for i in range(2))
         self.pairs = join((one.pairs for one in data), torch.int64)
         sizes = np.array([one.demos.n_steps for one in data])
         self.begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -106,11 +105,6 @@ class Flat:
         """A copy on the device; a GPU that is at work fetches it in its turn, and nobody waits for it here."""
         own = torch.from_numpy(values)
         return own.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else own
-
-    def in_order(self, width: int) -> Iterator[Rows]:
-        """All trajectories of every fit, ``width`` of each at a time."""
-        for first in range(0, self.most, width):
-            yield self.rows([np.arange(first, min(first + width, len(own))) for own in self.lengths], width)
 
     def shuffled(self, batch_size: int, seeds: Sequence[tuple[int, ...]]) -> Iterator[Rows]:
         """Minibatches of one epoch, each fit in the order of its own seed, filled up to few different shapes.
@@ -524,16 +518,10 @@ class StackedPolicies:
         if not torch.isfinite(values["policies"]).all():
             raise InputError("The policies of a stacked fit are not finite; fit on the CPU to see which one.")
         for f, table in enumerate(self.tables):
-            table.load_state(self.state_of(f, values))
-
-    def state_of(self, f: int, values: dict[str, Any] | None = None) -> dict[str, np.ndarray]:
-        """State of one fit's table, as it is now or of other stacked ``values``."""
-        table, found = self.tables[f], values or {"policies": self.policies, "counts": self.counts}
-        n, K = len(table.valid), table.n_intentions
-        return {
-            name: np.ascontiguousarray(found[name][f, :n, :, :K].permute(2, 0, 1).cpu().numpy())
-            for name in ("policies", "counts")
-        }
+            own = {
+                name: values[name][f, : len(table.valid), :, : table.n_intentions] for name in ("policies", "counts")
+            }
+            table.load_state({name: value.permute(2, 0, 1).contiguous().cpu().numpy() for name, value in own.items()})
 
 
 def _normalise(counts: Tensor, otherwise: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class ArrivalChain(ArrayChain):
     onward : (K, K), the goal after each goal
     rates : (K, 4), probabilities of ending: elsewhere, on entering the place, while staying there, on leaving it; all
         goals share theirs, and an intention without a place has its own
-    ends : (G, S), ones where each intention is reached, or each hidden one; G = K unless rewards say what is `behind`
+    ends : (G, S), ones where each intention is reached, or each hidden one; G = K unless one has several places
     owner : (G,), the intention that each hidden one belongs to
     tilt : (G, S, A), policies of hidden ones over those of their intentions; one number where there are none
     place : (S,), the place of every state
@@ -111,12 +111,13 @@ class ArrivalChain(ArrayChain):
     def first_guess(self, fit: Fit) -> None:
         """Take over the chain that was found; intentions end at the states where the rewards say so."""
         super().first_guess(fit)
-        if fit.chain is not None and fit.rewards.ends_at is not None:
-            self.ends[...] = fit.rewards.ends_at
-        if (behind := fit.rewards.behind) is not None:
-            self.owner, self.tilt, self.ends = behind
-        if fit.rewards.reminders is not None:
-            self.reminders[: len(fit.rewards.reminders)] = fit.rewards.reminders
+        if fit.chain is None or (ends := fit.rewards.ends) is None:
+            return
+        self.ends = ends.at
+        if ends.owner is not None and ends.tilt is not None:
+            self.owner, self.tilt = ends.owner, ends.tilt
+        if ends.reminders is not None:
+            self.reminders[: len(ends.reminders)] = ends.reminders
 
     # -- what is behind intentions ---------------------------------------------------------------------------------
 

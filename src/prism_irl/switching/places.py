@@ -124,8 +124,8 @@ class PlaceChain(SwitchingModule, Chain):
     def first_guess(self, fit: Fit) -> None:
         """Take over the chain that was found, and the places, where rewards know some."""
         super().first_guess(fit)
-        if fit.chain is not None and fit.rewards.ends_at is not None:
-            self.begin_at(fit.rewards.ends_at)
+        if fit.chain is not None and fit.rewards.ends is not None:
+            self.begin_at(fit.rewards.ends.at)
 
     def begin_at(self, places: FloatArray) -> None:
         """Begin with intentions that end at places (K, d), hardly ever elsewhere, and go on to any other.
