@@ -40,8 +40,6 @@ class TokenizeOptions:
     "Number of state tokens."
     actions: int = 32
     "Number of action tokens."
-    method: Literal["kmeans", "vq"] = "kmeans"
-    "How codebooks are learned: k-means, or vector quantisation."
     action_scaling: Literal["standardised", "none"] = "standardised"
     "standardised: every dimension of the action counts alike; none: raw, as in the paper."
     gripper: str = "auto"
@@ -57,7 +55,7 @@ class TokenizeOptions:
     batch_size: int = 64
     "Frames per pass of the encoder."
     device: str = "auto"
-    "auto, cpu or cuda."
+    "Where the encoder runs: auto, cpu or cuda."
     seed: int = 0
     "Of the clustering."
     like: Path | None = None
@@ -177,11 +175,9 @@ def _tokenizer(asked: TokenizeOptions) -> Tokenizer:
     return Tokenizer(
         asked.states,
         asked.actions,
-        method=asked.method,
         action_scaling=asked.action_scaling,
         gripper=_gripper(asked.gripper),
         drop_still_start=not asked.keep_still_start,
-        device=asked.device,
         seed=asked.seed,
     )
 

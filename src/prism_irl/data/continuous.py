@@ -175,7 +175,7 @@ def _centres(values: npt.NDArray[Any], most: int, seed: int) -> FloatArray:
     return np.asarray(found.cluster_centers_, dtype=np.float64)
 
 
-def nearest(values: npt.NDArray[Any], centres: FloatArray) -> npt.NDArray[np.int64]:
+def nearest(values: npt.NDArray[Any], centres: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Number of the nearest centre, (n,)."""
     found = np.empty(len(values), dtype=np.int64)
     for rows in chunks(len(values), 2**15):

@@ -2,8 +2,7 @@
 
 State token z(x) = argmin_j ‖x − c_j‖ over |S| centroids; action token likewise over |A| centroids of scaled actions.
 The paper clusters raw 7-D actions, whose variance is almost all gripper (98% on BridgeData), so the clusters are little
-but open and closed: ``action_scaling="standardised"`` gives every dimension the same say and is the default. Codebooks
-come from k-means, or from a vector-quantisation layer trained by exponential averages.
+but open and closed: ``action_scaling="standardised"`` gives every dimension the same say and is the default.
 """
 
 from __future__ import annotations
@@ -18,14 +17,15 @@ import numpy.typing as npt
 
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.devices import available_device
 from prism_irl.errors import InputError
-from prism_irl.robots.vision.clustering import Backend, kmeans, nearest
+from prism_irl.robots.vision.clustering import kmeans, nearest
 from prism_irl.robots.vision.embeddings import EmbeddingCache, Rows, Vectors, as_rows
 
 STILL = 1e-4
 """A command below this in every moving dimension is no motion: BridgeData's first actions are within 1e-6 of zero."""
 NEARLY_BINARY = 0.9
+FORMER = ("method", "backend", "device")
+"""Parameters of tokenizers that version 0.1.0 wrote: how clusters were found, which their centroids do not need."""
 Tokens = npt.NDArray[np.int64]
 OnProgress = Callable[[str, int, int], None]
 
@@ -37,8 +37,6 @@ class Tokenizer:
     ----------
     n_states, n_actions : int
         Sizes of the codebooks; the paper uses 1024 to 4096 states and 32 actions.
-    method : str
-        "kmeans", or "vq": a codebook learned by vector-quantize-pytorch on mini-batches.
     action_scaling : str
         "standardised": every dimension has mean 0 and variance 1; "none": raw, as in the paper.
     gripper : int, "auto" or None
@@ -46,10 +44,8 @@ class Tokenizer:
         "auto" takes the last one where nine in ten of its values lie at either end of its range; None takes none.
     drop_still_start : bool
         Leave out a first step that commands no motion, as every BridgeData episode begins (see `kept`).
-    backend, device, max_iterations
-        Passed on to `prism_irl.robots.vision.clustering.kmeans`.
-    seed : int
-        Same seed, same codebooks.
+    max_iterations, seed : int
+        Of `prism_irl.robots.vision.clustering.kmeans`: same seed, same codebooks.
     """
 
     state_centroids_: Vectors
@@ -66,19 +62,16 @@ class Tokenizer:
         n_states: int = 2048,
         n_actions: int = 32,
         *,
-        method: Literal["kmeans", "vq"] = "kmeans",
         action_scaling: Literal["standardised", "none"] = "standardised",
         gripper: int | Literal["auto"] | None = "auto",
         drop_still_start: bool = True,
-        backend: Backend = "auto",
-        device: str = "auto",
         max_iterations: int = 25,
         seed: int = 0,
     ) -> None:
         self.n_states, self.n_actions = n_states, n_actions
-        self.method, self.action_scaling, self.gripper = method, action_scaling, gripper
+        self.action_scaling, self.gripper = action_scaling, gripper
         self.drop_still_start = drop_still_start
-        self.backend, self.device, self.max_iterations, self.seed = backend, device, max_iterations, seed
+        self.max_iterations, self.seed = max_iterations, seed
 
     def fit(self, embeddings: Any, actions: Any, *, on_progress: OnProgress | None = None) -> Self:
         """Learn both codebooks from embeddings, an (n, m) array, npy path or `Rows`, and actions (n, d)."""
@@ -107,7 +100,7 @@ class Tokenizer:
     def encode_states(self, embeddings: Any) -> Tokens:
         """Nearest state centroid of every row, (n,)."""
         self._check_fitted()
-        return nearest(embeddings, self.state_centroids_, device=str(available_device(self.device)))
+        return nearest(embeddings, self.state_centroids_)
 
     def encode_actions(self, actions: Any) -> Tokens:
         """Nearest action centroid of every command after scaling, (n,)."""
@@ -168,7 +161,7 @@ class Tokenizer:
         path = Path(folder)
         described, tensors, header = storage.load_described(path / "tokenizer.json", path / "tokenizer.safetensors")
         try:
-            made = cls(**described["parameters"])
+            made = cls(**{name: value for name, value in described["parameters"].items() if name not in FORMER})
             if header.get("kind") != "tokenizer":
                 raise ValueError("another kind of file")
             for name in cls.TENSORS:
@@ -181,19 +174,11 @@ class Tokenizer:
         return made
 
     def __repr__(self) -> str:
-        return (
-            f"Tokenizer({self.n_states} states, {self.n_actions} actions, {self.method}, actions {self.action_scaling})"
-        )
+        return f"Tokenizer({self.n_states} states, {self.n_actions} actions, actions {self.action_scaling})"
 
     def _codebook(self, rows: Rows, k: int, what: str, on_progress: OnProgress | None) -> Vectors:
         report = None if on_progress is None else (lambda step, done, n: on_progress(f"{what}: {step}", done, n))
-        options: dict[str, Any] = {"seed": self.seed, "device": self.device, "on_progress": report}
-        if self.method == "vq":
-            from prism_irl.robots.vision.clustering import learned_codebook
-
-            codes, self.inertia_[what] = learned_codebook(rows, k, self.max_iterations, **options)
-            return codes
-        found = kmeans(rows, k, backend=self.backend, max_iterations=self.max_iterations, **options)
+        found = kmeans(rows, k, max_iterations=self.max_iterations, seed=self.seed, on_progress=report)
         self.inertia_[what] = found.inertia
         return found.centroids
 
@@ -221,9 +206,8 @@ class Tokenizer:
         return ((self._binarised(commands) - self.action_mean_) / self.action_scale_).astype(np.float32)
 
     def _check(self) -> None:
-        for name, allowed in (("method", ("kmeans", "vq")), ("action_scaling", ("standardised", "none"))):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} is {getattr(self, name)!r}; choose {' or '.join(allowed)}.")
+        if self.action_scaling not in ("standardised", "none"):
+            raise InputError(f"action_scaling is {self.action_scaling!r}; choose standardised or none.")
         for name in ("n_states", "n_actions", "max_iterations"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)!r}; give a whole number of at least 1.")
