@@ -178,6 +178,32 @@ def test_what_nobody_can_know_is_one_sentence(columns: dict[str, object], words:
     one_sentence(error)
 
 
+def test_two_columns_of_whole_numbers_are_one_state_and_a_time_of_reaction_is_none(tmp_path: Path) -> None:
+    cells = {"pos_x": np.arange(N) % 3, "pos_y": np.arange(N) % 2, "rt": np.arange(N) % 5, "state": None}
+    path = table(tmp_path, **cells, heading=np.where(np.arange(N) % 4, "n", "e"), action=None)
+    found = recognise(path, {})
+    assert (found.columns["state"], found.columns["action"]) == ("pos_x,pos_y", "heading")
+    pixels = {"x": np.arange(N), "y": np.arange(N), "state": None}
+    with pytest.raises(InputError, match="No column of the table looks like the state"):
+        recognise(table(tmp_path, **pixels), {})
+
+
+def test_a_day_names_a_session_and_is_no_state(tmp_path: Path) -> None:
+    days = {"bout": None, "date": np.where(np.arange(N) % 20 < 10, "2026-03-01", "2026-03-02")}
+    cues = {"state": None, "contrast": np.where(np.arange(N) % 3, 0.5, -1.0), "trial": np.arange(N) % 10}
+    found = recognise(table(tmp_path, **days, **cues), {})
+    assert found.columns["trajectory"] == "animal,date"
+    assert (found.columns["state"], found.columns["time"]) == ("contrast", "trial")
+
+
+def test_a_file_of_each_animal_names_the_animal(tmp_path: Path) -> None:
+    rows = pd.read_csv(table(tmp_path))
+    for animal, own in rows.groupby("animal"):
+        own.drop(columns="animal").to_csv(tmp_path / f"mouse_{animal}.csv", index=False)
+    found = recognise(tmp_path / "mouse_*.csv", {})
+    assert (found.columns["trajectory"], found.columns["group"]) == ("file,bout", "file")
+
+
 def test_commands_recognise_columns_of_other_names_and_leave_clear_ones(tmp_path, capsys):
     table = tmp_path / "people.csv"
     rows = [f"{t // 8},n{t % 4},{'left' if t % 3 else 'go'}" for t in range(64)]

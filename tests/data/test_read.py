@@ -106,6 +106,17 @@ class TestColumns:
         given_names = read_data(renamed, **names)
         assert_same(given_names.demonstrations, read_data(renamed.rename(columns=str.lower)).demonstrations)
 
+    def test_columns_that_name_a_state_together(self) -> None:
+        frame = pd.DataFrame({"trajectory": 0, "x": [0, 1, 10, np.nan], "y": [2, 0, 1, 1], "action": [0, 1, 0, 1]})
+        with pytest.raises(InputError, match="The state at .*row 3.* is missing"):
+            read_data(frame, state="x,y")
+        read = read_data(frame[:3], state="x,y")
+        assert [read.states.names[s] for s in read.demonstrations.states] == ["x0y2", "x1y0", "x10y1"]
+        assert read.frame is not None
+        assert read.frame["x,y"].tolist() == ["x0y2", "x1y0", "x10y1"]
+        words = read_data(frame[:3].assign(x=["left", "go", "go"]), state="x, y")
+        assert [words.states.names[s] for s in words.demonstrations.states] == ["left/2", "go/0", "go/1"]
+
     @pytest.mark.parametrize("role", ["trajectory", "state", "action"])
     def test_missing_required_column(self, role: str) -> None:
         refused(frame(extra=1).drop(columns=role), f"no column '{role}'", "extra", f"--{role}", f"{role}=")

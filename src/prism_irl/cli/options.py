@@ -64,7 +64,7 @@ class ColumnOptions:
     trajectory: str | None = None
     "Column that names the trajectory, or several that do so together: animal,bout [default: trajectory]."
     state: str | None = None
-    "Column with the state [default: state]."
+    "Column with the state, or several that name it together: x,y [default: state]."
     action: str | None = None
     "Column with the action [default: action]."
     episodes: str | None = None

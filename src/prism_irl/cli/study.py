@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
@@ -219,10 +220,11 @@ NAMES: dict[str, tuple[str, ...]] = {
     role: tuple(words.split())
     for role, words in {
         "trajectory": "trajectory bout episode ep session run demo rollout walk lap sequence block traj window day "
-        "recording trial",
-        "state": "state s cell node position place location stimulus cue room patch zone area tile syllable context",
-        "action": "action a move choice direction turn response movement dir decision act option button key step",
-        "time": "time timestamp t seconds step trial frame",
+        "recording date trial",
+        "state": "state s cell node position place location stimulus cue room patch zone area tile syllable context contrast coherence odor odour tone",
+        "action": "action a move choice direction turn response movement dir decision act option button key heading "
+        "side lever port poke step",
+        "time": "time timestamp t seconds step trial frame date",
         "group": "animal mouse subject subj rat monkey participant patient individual user agent bird fish fly "
         "person id group",
         "intention": "intention",
@@ -233,6 +235,10 @@ NUMBERS = ("observe", "act")
 FILLERS = ("id", "nr", "number", "num", "name", "label", "idx", "ms", "s", "sec", "ns", "us")
 CONDITIONS = ("group", "treatment", "condition", "drug", "genotype", "sex", "cohort", "phase", "epoch", "dose", "stage")
 TREATMENTS = ("control", "ctrl", "saline", "vehicle", "drug", "treated", "sham", "lesion", "wt", "ko", "placebo")
+MEASURED = ("rt", "reaction", "latency", "duration", "speed", "velocity", "pupil", "weight", "age", "distance")
+"""Words in the names of quantities, which are no states or actions."""
+AXES = (("x", "y", "z"), ("x", "y"), ("row", "col"), ("row", "column"))
+"""Whole numbers that name a state together."""
 POSITIONS = ("pos", "position", "obs", "observation", "state")
 COMMANDS = ("vel", "velocity", "cmd", "command", "action", "act", "delta", "v", "d")
 """What stands before or behind the name of a number that is observed, or commanded: vx of x, vel_x of pos_x."""
@@ -267,6 +273,7 @@ class Recognised:
 
 def recognise(table: Path, given: dict[str, Any]) -> Recognised:
     """Columns of the roles that are not ``given``; an `InputError` names both where two may be meant."""
+    from prism_irl.data.read import FILE as FILE_NAME
     from prism_irl.data.read import WRITABLE, matching, read_table_file
 
     suffix, events = table.suffix.lower(), list(given.get("events", ()))
@@ -282,7 +289,9 @@ def recognise(table: Path, given: dict[str, Any]) -> Recognised:
             return _recognise(read_table_file(table, wanted=("state", "action")), given)
     found = _recognise(read_table_file(files[0], wanted=wanted), given)
     if len(files) > 1 and "trajectory" not in given:
-        found.columns["trajectory"] = f"file,{found.columns['trajectory']}"
+        if "group" not in found.columns:
+            found.columns["group"] = FILE_NAME
+        found.columns["trajectory"] = f"{FILE_NAME},{found.columns['trajectory']}"
     return found
 
 
@@ -325,6 +334,8 @@ def _recognise(frame: pd.DataFrame, given: dict[str, Any]) -> Recognised:
     for role in ("group", "time", "intention"):
         if role not in found.columns and (names := _named(role, left)):
             if role == "time" and frame[names[0]].dtype.kind not in "iufM" and frame[names[0]].nunique() <= FEW_WORDS:
+                continue
+            if _core(names[0]) == "date" and 2 * frame[names[0]].nunique() < len(frame):  # the day of a session
                 continue
             if _core(names[0]) == "group" and is_treatment(frame[names[0]]):
                 continue
@@ -399,7 +410,8 @@ def _trajectory(frame: pd.DataFrame, left: Sequence[str], found: Recognised) -> 
     if not keys:
         raise InputError(
             f"No column of the table names the trajectory (there are {', '.join(left[:20])}); name it with "
-            "--trajectory, or several that do so together: --trajectory animal,bout."
+            "--trajectory, or several that do so together: --trajectory animal,bout; a table that is one trajectory "
+            "needs a column with the same value in all rows."
         )
     if tied(keys, time):
         few = [name for name in left if name not in runs and _is_token(frame[name]) and not tied([*keys, name], time)]
@@ -448,9 +460,12 @@ def _without(name: str, marks: Sequence[str]) -> str:
 def _token(frame: pd.DataFrame, left: Sequence[str], role: str) -> str:
     """The column of a state or an action: its own name, else a usual one, else the only one that it can be."""
     usual = [name for name in left if _core(name) == role] or _named(role, left)
+    if not usual and role == "state" and (axes := _axes(frame, left)):
+        return axes
     if not usual:
         other = NAMES["action" if role == "state" else "state"]
-        usual = [name for name in left if _core(name) not in other and _is_token(frame[name])]
+        free = [name for name in left if _core(name) not in other and not {*MEASURED} & {*_words(name)}]
+        usual = [name for name in free if _is_token(frame[name])]
     if len(usual) == 1:
         return usual[0]
     numbers = [name for name in left if frame[name].dtype.kind == "f"]
@@ -463,8 +478,22 @@ def _token(frame: pd.DataFrame, left: Sequence[str], role: str) -> str:
         there = ", ".join(map(str, frame.columns[:20]))
         raise InputError(f"No column of the table looks like the {role} (there are {there}); name it with --{role}.")
     raise InputError(
-        f"The {role} may be {' or '.join(usual[:5])}; say which: --{role} {usual[0]}, or write it into study.toml."
+        f"The {role} may be {' or '.join(usual[:5])}; say which: --{role} {quote(usual[0])}, or write it into "
+        "study.toml."
     )
+
+
+def _axes(frame: pd.DataFrame, left: Sequence[str]) -> str:
+    """Columns that name a cell of a grid together, such as x and y, with commas between; none where there are none."""
+    from prism_irl.data.rows import whole_numbers
+
+    own = {_without(name, POSITIONS): name for name in left}
+    for axes in AXES:
+        names = [own[axis] for axis in axes if axis in own]
+        if len(names) == len(axes) and all(whole_numbers(frame[name].dropna()).dtype.kind in "iu" for name in names):
+            cells = len(frame[names].drop_duplicates())
+            return ",".join(names) if cells <= FEW * len(frame) else ""
+    return ""
 
 
 def _is_token(column: pd.Series[Any]) -> bool:

@@ -47,6 +47,7 @@ from prism_irl.data.rows import (
     Ties,
     Vocabulary,
     Where,
+    check_single,
     column_of,
     copies,
     distinct,
@@ -61,6 +62,7 @@ from prism_irl.data.rows import (
     read_times,
     sort_rows,
     split_rows,
+    whole_numbers,
     with_missing,
 )
 from prism_irl.errors import InputError, brief
@@ -162,6 +164,23 @@ def read_data(
     return _from_frame(frame, columns, states, actions, unknown_state, **rules)
 
 
+def with_joined(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with a column ``x,y`` of states that columns x and y name together: x3y4 of numbers, else left/red.
+
+    A row that lacks one of them lacks the state. Other frames are returned as they are.
+    """
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) < 2 or name in frame.columns or not set(parts) <= set(frame.columns):
+        return frame
+    for part in parts:
+        check_single(frame, part)
+    cells = [whole_numbers(frame[part].dropna()) for part in parts]
+    numbers = all(cell.dtype.kind in "iu" for cell in cells)
+    words = [(part if numbers else "") + cell.astype(str) for part, cell in zip(parts, cells, strict=True)]
+    joined = reduce(lambda one, other: one + ("" if numbers else "/") + other, words)
+    return frame.assign(**{name: joined.reindex(frame.index)})
+
+
 def _with_native_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame, whose columns may be of another machine's byte order, or long doubles, as this one's numbers."""
     odd = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, np.dtype) and not _is_native(kind)]
@@ -196,6 +215,7 @@ def _from_frame(
     dates: Dates | None = None,
     how: Missing = "error",
 ) -> Table:
+    frame = with_joined(frame, columns.state)
     found = columns.resolve(frame)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
