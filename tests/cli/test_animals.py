@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     frame["epoch"] = np.where(frame.groupby("trajectory").cumcount() < 20, "early", "late")
     frame.to_csv(folder / "mouse.csv", index=False)
     (frame[["animal", "drug"]].drop_duplicates()).to_csv(folder / "animals.csv", index=False)
-    quick = ("--n-starts", 2, "--max-iterations", 40, "--simulations", 0)
+    quick = ("--n-starts", 2, "--max-iterations", 40, "--simulations", 0, "--hz", 5)
     done = prism("fit", "mouse.csv", "--method", "hiql", "--intentions", 2, *quick, "--out", "run", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder

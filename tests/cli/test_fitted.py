@@ -1,4 +1,4 @@
-"""New data is read as the fit read its own: in the same order in time, with the same individuals."""
+"""New data is read as the fit read its own: in the same order in time, whatever the rate, with the same individuals."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(table: Path) -> Path:
     out = table.parent / "run"
-    done = prism("fit", table, "--time", "tick", *FIT, "--out", out, cwd=table.parent)
+    done = prism("fit", table, "--time", "tick", "--hz", 4, *FIT, "--out", out, cwd=table.parent)
     assert done.returncode == 0, done.stderr
     return out
 

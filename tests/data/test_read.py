@@ -108,7 +108,7 @@ class TestColumns:
 
     def test_columns_that_name_a_state_together(self) -> None:
         frame = pd.DataFrame({"trajectory": 0, "x": [0, 1, 10, np.nan], "y": [2, 0, 1, 1], "action": [0, 1, 0, 1]})
-        with pytest.raises(InputError, match="The state at .*row 3.* is missing"):
+        with pytest.raises(InputError, match=r"The state at .*row 3.* is missing"):
             read_data(frame, state="x,y")
         read = read_data(frame[:3], state="x,y")
         assert [read.states.names[s] for s in read.demonstrations.states] == ["x0y2", "x1y0", "x10y1"]

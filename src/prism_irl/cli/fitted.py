@@ -49,6 +49,7 @@ def open_fitted(run: Path, source: Path, fitted: FittedOptions = FittedOptions()
         table = read_rows(source, **read, may_lack=lacking)
         tell_notes(table)
         return model, table
+    read.pop("hz", None)  # a rate says nothing of tokens
     table = read_data(source, **read, **_vocabularies(config), unknown_state=fitted.unknown_state, may_lack=lacking)
     if (inputs := config.get("data", {}).get("inputs")) is not None:
         table = Inputs.from_json(inputs).apply(table)
@@ -184,7 +185,7 @@ def open_run_data(run: Path, method: str | None = None) -> RunData:
     added = model.n_intentions + 1  # the intention and its probabilities
     found, frame = frame.iloc[:, -added], frame.iloc[:, :-added]
     columns = dict(config.get("data", {}).get("columns", {}))
-    read = {role: name for role, name in columns.items() if role != "intention"}
+    read = {role: name for role, name in columns.items() if role not in ("intention", "hz")}
     if is_file(read.get("labels")):  # the run keeps them beside its rows
         read["labels"] = COLUMN
     vectors = config.get("data", {}).get("names")

@@ -221,7 +221,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     for role, words in {
         "trajectory": "trajectory bout episode ep session run demo rollout walk lap sequence block traj window day "
         "recording date trial",
-        "state": "state s cell node position place location stimulus cue room patch zone area tile syllable context contrast coherence odor odour tone",
+        "state": "state s cell node position place location stimulus cue room patch zone area tile syllable context "
+        "contrast coherence odor odour tone",
         "action": "action a move choice direction turn response movement dir decision act option button key heading "
         "side lever port poke step",
         "time": "time timestamp t seconds step trial frame date",
