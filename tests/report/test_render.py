@@ -16,9 +16,9 @@ from prism_irl.figures.maps import layout_map
 from prism_irl.figures.style import intention_color, new_figure, save
 from prism_irl.report import render
 from prism_irl.report.places import grid
-from prism_irl.report.render import fewer_colours, marked_options, write_report
+from prism_irl.report.render import fewer_colours, write_report
 from prism_irl.report.table_rows import method_bar_rows, method_table
-from prism_irl.report.verdict import verdict
+from prism_irl.report.verdict import marked_options, verdict
 
 FIT = json.loads(Path(__file__).with_name("fit.json").read_text())
 COMPARISON = json.loads(Path(__file__).with_name("comparison.json").read_text())

@@ -6,7 +6,8 @@ Findings of the verdict are sorted under their question; `story.describe` answer
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from prism_irl.report.verdict import (
     mapping,
     number,
     part_name,
+    say,
     scored_part,
     verdict,
 )
@@ -44,7 +46,7 @@ NAMED = 4  # intentions of which the sentence says what they are after
 
 
 class Aim(NamedTuple):
-    """One intention in the sentence, in its colour; without a name where there is only one."""
+    """One intention and what it is after, in its colour; without a name where there is only one."""
 
     k: int
     name: str
@@ -144,61 +146,35 @@ def methods_text(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """A paragraph for the methods of a paper, with the numbers of this fit; empty where they are not known."""
     if any(number(metrics.get(f"n_{what}")) is None for what in ("intentions", "steps", "trajectories")):
         return ""
-    K, pair, em = int(metrics["n_intentions"]), str(metrics.get("pair") or ""), mapping(metrics.get("em"))
-    settings, release = mapping(config.get("parameters")), mapping(config.get("versions")).get("prism-irl")
-    what = f"{K} intention{'s' if K > 1 else ''}"
-    what += " (their number found by the fit)" if metrics.get("intentions_found") and K > 1 else ""
-    model = "phases of the demonstrations" if not pair else f"{pair.partition('+')[0]} switching and rewards of kind "
-    model += pair.partition("+")[2]
-    text = (
-        f"We analysed {metrics['n_steps']:,} steps in {metrics['n_trajectories']:,} trajectories with prism-irl"
-        f"{f' {release}' if release else ''} ({model}; {what})."
+    part, habit = scored_part(metrics), mapping(mapping(metrics.get("references")).get("ngram"))
+    score, beside = (number(mapping(of.get("predictive_ll")).get(part)) for of in (metrics, habit))
+    return say(
+        "methods",
+        metrics=metrics,
+        settings=mapping(config.get("parameters")),
+        release=mapping(config.get("versions")).get("prism-irl"),
+        pair=str(metrics.get("pair") or ""),
+        em=mapping(metrics.get("em")),
+        part=part_name(metrics),
+        score=score,
+        habit=beside,
+        tested=mapping(metrics.get("evidence")),
+        lasts=in_seconds(number(metrics.get("mean_dwell")) or 0.0, number(metrics.get("step_seconds"))),
     )
-    if em.get("iterations"):
-        converged = "converged" if em.get("converged") else "was stopped"
-        text += f" Parameters were estimated by expectation-maximisation ({em['starts']} start"
-        text += f"{'s' if em['starts'] != 1 else ''}; the best one {converged} after {em['iterations']} iterations"
-        text += f"; seed {settings['seed']})." if "seed" in settings else ")."
-    part = scored_part(metrics)
-    score = number(mapping(metrics.get("predictive_ll")).get(part))
-    habit = mapping(mapping(metrics.get("references")).get("ngram")).get("predictive_ll")
-    beside = number(mapping(habit).get(part))
-    if score is not None:
-        text += f" The predictive log-likelihood was {score:.3f} nats per step on {part_name(metrics)} trajectories"
-        text += "." if beside is None else f" ({beside:.3f} of a habit without intentions)."
-    tested = mapping(metrics.get("evidence"))
-    if (p := number(tested.get("p_value"))) is not None:
-        one, n = mapping(tested.get("g1")), tested.get("surrogates")
-        text += f" Intentions were tested against {n} simulations of a habit that has a memory and no intentions"
-        if (gain := number(one.get("effect"))) is not None:
-            low, high = number(one.get("low")) or 0.0, number(one.get("high")) or 0.0
-            text += f" (gain in cross-validated log-likelihood {gain:+.4f} nats per step, 95% interval {low:+.4f} to "
-            text += f"{high:+.4f})"
-        text += f": p = {p:.2g}, corrected for both questions asked (Holm)." if tested.get("g2") else f": p = {p:.2g}."
-    if K > 1 and (dwell := number(metrics.get("mean_dwell"))) is not None:
-        lasts = in_seconds(dwell, number(metrics.get("step_seconds")))
-        text += f" Intentions lasted {dwell:.1f} steps{f' ({lasts})' if lasts else ''} on average."
-    return text
 
 
 # -- five questions ----------------------------------------------------------------------------------------------------
 
 
-class Want(NamedTuple):
-    """One intention in a sentence: its name may be changed in the page, the rest may not."""
-
-    k: int
-    name: str
-    color: str
-    text: str
-
-
 class Question(NamedTuple):
-    """A question, the findings that answer it, and a sentence per intention where it asks for one."""
+    """A question, the findings that answer it, and where it asks for one a sentence per intention.
+
+    Each of ``wants`` has the number ``k``, ``name``, ``color`` and ``text``; names may be changed in the page.
+    """
 
     title: str
     findings: list[Finding]
-    wants: list[Want]
+    wants: Sequence[Aim] = ()
 
 
 def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Sequence[str]) -> list[Question]:
@@ -230,30 +206,30 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         said = {finding.text for finding in of_all}
         by_topic["trust"] = cautious(of_all + [one for one in by_topic["trust"] if one.text not in said])
     elif (accuracy := number(metrics.get("label_accuracy"))) is not None:
-        told = number(metrics.get("known_steps"))
-        saw = f"which has read partial labels of {told:,.0f} of the steps" if told else "which never saw them"
-        text = f"True intentions are known here: the fit, {saw}, finds {100 * accuracy:.1f}% of the steps."
-        beside = mapping(metrics.get("baselines"))
-        simple = {name: number(mapping(one).get("label_accuracy")) for name, one in beside.items()}
-        if known := [f"{name} {100 * value:.1f}%" for name, value in simple.items() if value is not None]:
-            text += f" Without intentions: {' and '.join(known)}."
+        beside = {k: number(mapping(one).get("label_accuracy")) for k, one in mapping(metrics.get("baselines")).items()}
+        simple = [(name, value) for name, value in beside.items() if value is not None]
+        text = say("accuracy", share=accuracy, known=number(metrics.get("known_steps")), simple=simple)
         by_topic["trust"].append(Finding("good" if accuracy >= 0.9 else "warning", text))
-    step = number(metrics.get("step_seconds"))
-    stories = enumerate(explorer["story"]["wants"])
-    goals = goals_in_words(metrics, explorer)
+    if not is_selection(metrics):  # whose own verdict says it
+        K, found = int(explorer["n_intentions"]), bool(metrics.get("intentions_found"))
+        pair = "" if comparison or found else str(metrics.get("pair") or "markov+features")
+        text = say("how_many", K=K, found=found, pair=pair, density=metrics.get("density"))
+        by_topic["number"].insert(0, Finding("info", text))
+    step, goals = number(metrics.get("step_seconds")), goals_in_words(metrics, explorer)
     wants = [
-        Want(k, names[k], intention_color(k), goals.get(k, "") + _want(k, one, explorer, step)) for k, one in stories
+        Aim(k, names[k], intention_color(k), goals.get(k, "") + _want(k, explorer, step))
+        for k in range(len(explorer["story"]["wants"]))
     ]
     about = []  # of several models, which one the answers are about and what it was fitted to
     if comparison and facts.get("name"):
         how = f" {facts['how']}" if facts.get("how") else ""
         about = [Finding("info", f"The answers here are about {facts['name']}.{how}")]
     return [
-        Question("Did it converge?", about + by_topic["converged"], []),
-        Question("How many intentions are there?", _how_many(explorer, metrics) + by_topic["number"], []),
+        Question("Did it converge?", about + by_topic["converged"]),
+        Question("How many intentions are there?", by_topic["number"]),
         Question("What does each intention want?", [], wants),
-        Question("When does the agent switch?", by_topic["switches"] + _switches(explorer, names), []),
-        Question("Can I trust it?", by_topic["trust"], []),
+        Question("When does the agent switch?", [*by_topic["switches"], Finding("info", _switches(explorer, names))]),
+        Question("Can I trust it?", by_topic["trust"]),
     ]
 
 
@@ -280,139 +256,79 @@ def place_in_words(names: Sequence[str], place: Sequence[Any]) -> str:
     return ", ".join(numbers[:MANY]) + (", …" if len(numbers) > MANY else "")
 
 
-def _how_many(explorer: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[Finding]:
-    if is_selection(metrics):
-        return []  # its own verdict says it
-    K = int(explorer["n_intentions"])
-    number_is = "found by the fit" if metrics.get("intentions_found") else "that was asked for"
-    text = f"{K} intention{'' if K == 1 else 's'}: the number {number_is}."
-    if not is_comparison(metrics) and not metrics.get("intentions_found"):
-        pair = str(metrics.get("pair") or "markov+features")
-        numbers = f"prism compare --methods {','.join(f'{pair}-k{k}' for k in range(max(K - 1, 1), K + 2))}"
-        text += f" To ask the data for the number, run {numbers if metrics.get('density') else 'prism select'}."
-    return [Finding("info", text)]
+def _want(k: int, explorer: Mapping[str, Any], step: float | None) -> str:
+    """What an intention does, how often and for how long."""
+    state, action = (partial(name_of, explorer, what) for what in ("state", "action"))
+    used = [one for one in explorer["story"]["wants"] if one["leads_to"]]
+    one = dict(explorer["story"]["wants"][k])
+    leads, more = one["leads_to"], one.get("more", []) if len(used) > 1 else []
+    does, choices = mapping(explorer.get("movement")).get("does"), []
+    if explorer.get("layout") is None and leads and not does:
+        choices = _choices_of(k, explorer, 3)  # states are no places
+    sharp = "roams"
+    if leads and leads[0][1] >= HEADS_FOR:
+        sharp = "heads"
+    elif sum(share for _, share in leads) >= BETWEEN:
+        sharp = "between"
+    kind = "never" if not leads else "phase" if does else "choices" if choices else sharp
+    further = [(state(int(s)), share) for s, share in leads[1:] if share >= 0.1]
+    told = {"heads": 1 + len(further), "between": len(leads)}.get(kind, 1)
+    known = {int(i) for what, i, *_ in more if what == "action"} if kind == sharp else set()
+    acts = [(action(int(a)), share) for a, share in one["acts"][:2] if share >= HARDLY and int(a) not in known]
+    lasts = "" if not leads else in_seconds(one["dwell"], step)
+    return say(
+        "want",
+        one=one | {"mostly": not known},
+        kind=kind,
+        does=does[k] if does else "",
+        choices=choices,
+        # All of several intentions may lead to the same place, which then says nothing about any of them.
+        alike=len(used) > 1 and len({want["leads_to"][0][0] for want in used}) == 1,
+        further=further,
+        acts=acts,
+        rest=_apart(more, explorer, {int(s) for s, _ in leads[:told]}, len(used)),
+        at_a_time=f"{one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}" if leads else "",
+        state=state,
+    )
 
 
-def _want(k: int, one: Mapping[str, Any], explorer: Mapping[str, Any], step: float | None) -> str:
-    places = [(name_of(explorer, "state", int(s)), float(share)) for s, share in one["leads_to"]]
-    if not places:
-        return "is never used."
-    lasts = in_seconds(one["dwell"], step)
-    at_a_time = f"{one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}"
-    if does := mapping(explorer.get("movement")).get("does"):
-        return f"{does[k]}. {one['share']:.0%} of the steps, {at_a_time}."
-    acts = [(int(a), share) for a, share in one["acts"][:2] if share >= HARDLY]
-    done = ", ".join(f"{name_of(explorer, 'action', a)} {share:.0%}" for a, share in acts)
-    if explorer.get("layout") is None and (choices := _choices_of(k, explorer, 3)):  # states are no places
-        return f"does {listed(choices)}. In all {done}. {one['share']:.0%} of the steps, {at_a_time}."
-    # All of several intentions may lead to the same place, which then says nothing about any of them.
-    first = [wants["leads_to"][0][0] for wants in explorer["story"]["wants"] if wants["leads_to"]]
-    alike, told = len(first) > 1 and len(set(first)) == 1, 1
-    if places[0][1] >= HEADS_FOR:
-        text = f"{'like all others ' if alike else ''}heads for {places[0][0]}, where it would spend "
-        text += f"{places[0][1]:.0%} of its time if it never switched"
-        further = [f"{name} ({share:.0%})" for name, share in places[1:] if share >= 0.1]
-        text += f"; then {' and '.join(further)}" if further else ""
-        told += len(further)
-    elif sum(share for _, share in places) >= BETWEEN:
-        text = "moves between " + ", ".join(f"{name} ({share:.0%})" for name, share in places)
-        told = len(places)
-    else:
-        text = f"roams over about {one['spread']:.0f} states; the most frequent, {places[0][0]}, takes "
-        text += f"{places[0][1]:.0%} of its time"
-    named = {int(s) for s, _ in one["leads_to"][:told]}
-    told_acts = {int(i) for what, i, *_ in one.get("more", []) if what == "action"} if _several(explorer) else set()
-    acts = [(a, share) for a, share in acts if a not in told_acts]
-    text = f"{text}.{_more(one, explorer, named)}"
-    if acts:
-        text += " Mostly does " if not told_acts else " Also does "
-        text += ", ".join(f"{name_of(explorer, 'action', a)} {share:.0%}" for a, share in acts) + "."
-    return f"{text} {one['share']:.0%} of the steps, {at_a_time}."
-
-
-def _several(explorer: Mapping[str, Any]) -> bool:
-    """Whether more than one intention is used, so that there is something to compare."""
-    return sum(bool(one["leads_to"]) for one in explorer["story"]["wants"]) > 1
-
-
-def _more(one: Mapping[str, Any], explorer: Mapping[str, Any], named: set[int]) -> str:
-    """What sets an intention apart from every other one, in a sentence; ``named`` states stand before it."""
-    if not _several(explorer):
+def _apart(more: Sequence[Any], explorer: Mapping[str, Any], named: set[int], n_used: int) -> str:
+    """What sets an intention apart from every other one; its share of ``named`` states has been told."""
+    if n_used < 2:
         return ""
-    two = sum(bool(wants["leads_to"]) for wants in explorer["story"]["wants"]) == 2
-    words, there = [], []
-    for what, i, own, most in one.get("more", []):
-        if what == "state" and int(i) in named:  # its share has been told
-            there.append((int(i), most))
-            continue
-        verb = "is in" if what == "state" else "does"
-        beside = f"the other {most:.0%}" if two else f"another at most {most:.0%}"
-        if most < HARDLY:
-            beside = f"the other{'' if two else 's'} hardly ever"
-        words.append(f"{verb} {name_of(explorer, what, int(i))} ({own:.0%}, {beside})")
-    alone = ""
-    if there:
-        where = (
-            "there"
-            if {i for i, _ in there} == named
-            else f"in {listed([name_of(explorer, 'state', i) for i, _ in there])}"
-        )
-        most = max(most for _, most in there)
-        who, share = "The other" if two else "Others", f"{most:.0%}"
-        at_most = "" if two and len(there) == 1 else "at most "
-        alone = f" {who} would be {where} {at_most}{share} of {'its' if two else 'their'} time."
-        if most < HARDLY:
-            alone = f" {who} would hardly ever be {where}."
-    if not words and not there:
-        return " Neither where it leads nor how often it does what sets it apart."
-    return alone + (f" More than the other{'' if two else 's'}, it {listed(words)}." if words else "")
+    there = {int(i): most for what, i, _, most in more if what == "state" and int(i) in named}
+    words = [
+        ("is in" if what == "state" else "does", name_of(explorer, what, int(i)), own, most)
+        for what, i, own, most in more
+        if what != "state" or int(i) not in named
+    ]
+    where = "there" if set(there) == named else f"in {listed([name_of(explorer, 'state', i) for i in there])}"
+    return say("apart", two=n_used == 2, hardly=HARDLY, there=list(there.values()), where=where, words=words)
 
 
-def _switches(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Finding]:
-    switches = explorer["story"]["switches"]
-    if not switches["n"]:
-        return [Finding("info", "It never switches within a trajectory.")]
-    found = [f"{switches['n']:,} switches, one in {1 / switches['rate']:.1f} steps."]
-    stuck, moved = switches["stuck"], switches["moved"]
+def _switches(explorer: Mapping[str, Any], names: Sequence[str]) -> str:
+    """How often the agent switches, and what goes with it."""
+    found = explorer["story"]["switches"]
+    if not found["n"]:
+        return "It never switches within a trajectory."
+    stuck, moved, ratio = found["stuck"], found["moved"], None
     if min(stuck["steps"], moved["steps"]) >= ENOUGH and stuck["rate"] and moved["rate"]:
         ratio = stuck["rate"] / moved["rate"]
-        if ratio >= CLEAR:
-            found.append(f"{ratio:.1f} times as often after a step that left the state as it was as after a move.")
-        elif ratio <= 1 / CLEAR:
-            found.append(f"{1 / ratio:.1f} times as often after a move as after a step that left the state as it was.")
-    events = mapping(switches.get("near"))
-    about = {name: _near(name, rates, names) for name, rates in events.items()}
-    found += [text for own in about.values() for text in own]
-    rare = [name for name, rates in events.items() if rates["near"]["steps"] < ENOUGH]
-    if rare:
-        found.append(f"Too rare to tell: {listed([f'“{name}”' for name in rare])}.")
-    elif events and not any(about.values()):
-        what = f"“{next(iter(events))}”" if len(events) == 1 else f"any of the {len(events)} events"
-        found.append(f"Switches are not tied to {what}: nothing that was marked in the data explains them.")
-    if switches["places"]:
-        places = [(name_of(explorer, "state", p["state"]), p["lift"], p["n"]) for p in switches["places"]]
-        usual = ", ".join(f"{name} ({lift:.1f}×, {n:,} switches)" for name, lift, n in places)
-        found.append(f"More often than usual after {usual}.")
-    elif len(found) == 1:
-        found.append("No place and no standstill explains them, and no events were given (--events).")
-    return [Finding("info", " ".join(found))]
+    events = mapping(found.get("near"))
+    near = [(name, rates["events"], list(_near(rates, names))) for name, rates in events.items()]
+    rare = [f"“{name}”" for name, rates in events.items() if rates["near"]["steps"] < ENOUGH]
+    state = partial(name_of, explorer, "state")
+    numbers: dict[str, Any] = {"ratio": ratio, "clear": CLEAR, "steps": NEAR, "n_events": len(events)}
+    return say("switches", found=found, near=near, rare=rare, state=state, **numbers)
 
 
-def _near(name: str, rates: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """A sentence per intention that is left clearly more, or less, often near an event, beyond its interval."""
+def _near(rates: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[float, float, float, float, str]]:
+    """Rates of leaving each intention that are clearly higher, or lower, near an event, beyond their interval."""
     if rates["near"]["steps"] < ENOUGH:
-        return []
-    told = []
-    for k, own in enumerate(rates["leaving"]):
+        return
+    for name, own in zip(names, rates["leaving"], strict=False):
         near, otherwise = own["near"], own["otherwise"]
         if min(near["steps"], otherwise["steps"]) < ENOUGH:
             continue
         if near["low"] > CLEAR * otherwise["rate"] or CLEAR * near["high"] < otherwise["rate"]:
-            interval = f"{near['low']:.0%} to {near['high']:.0%}"
-            told.append(
-                f"{near['rate']:.0%} of the steps of {names[k]} ({interval}), {otherwise['rate']:.0%} otherwise"
-            )
-    if not told:
-        return []
-    times = f"{rates['events']:,} time{'' if rates['events'] == 1 else 's'} in the data"
-    return [f"Within {NEAR} steps of “{name}” ({times}) it switches at {'; '.join(told)}."]
+            yield near["rate"], near["low"], near["high"], otherwise["rate"], name

@@ -13,13 +13,9 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup, escape
 
 from prism_irl import __version__, storage
 from prism_irl.errors import InputError
@@ -44,6 +40,7 @@ from prism_irl.report.verdict import (
     part_name,
     part_remark,
     sentences,
+    templates,
     verdict,
 )
 from prism_irl.storage import inside
@@ -126,40 +123,47 @@ def render(folder: Path) -> str:
     elsewhere |= {BUDGET} if budget else set()
     found, command = verdict(metrics), config.get("command")
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
-    page = page_template().render(
-        title=_title(metrics, config),
-        facts=_facts(metrics),
-        quick=bool(metrics.get("quick")),
-        questions=asked,
-        findings=[] if asked else found,
-        summary=overall(metrics, [f for question in asked for f in question.findings] or found),
-        screen=None if explorer is None else _screen(folder, metrics, explorer, names or []),
-        folded=explorer is not None,
-        notes=_notes(metrics),
-        table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
-        table_title=metrics.get("table_title") or next((title for title, fits in TITLES if fits(metrics)), "Methods"),
-        tiles=[] if comparison else table_rows.fit_tiles(metrics),
-        references=[] if comparison else table_rows.reference_rows(metrics),
-        scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
-        intentions=[] if comparison else table_rows.intention_rows(metrics, names),
-        interval_remark=table_rows.interval_remark(metrics),
-        explorer=None if explorer is None else _explorer(explorer, names or [], frames, metrics),
-        exemplars=[] if explorer is None else exemplars(explorer, frames),
-        budget=budget,
-        budget_remark=table_rows.budget_remark(metrics),
-        budget_figure=next((figure for figure in figures if figure.stem == BUDGET and budget), None),
-        checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
-        checks_figures=[figure for figure in figures if figure.stem in CHECKS],
-        maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
-        switch_figures=[figure for figure in figures if figure.stem in answered],
-        contrasts=[(one, [f for f in figures if f.stem.startswith(f"contrast-{one.key}-")]) for one in contrasts],
-        figures=[f for f in figures if f.stem not in elsewhere and not f.stem.startswith("contrast-")],
-        left_out=left_out,
-        command=shlex.join(map(str, command)) if isinstance(command, list) else str(command or ""),
-        versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
-        config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
-        release=mapping(config.get("versions")).get("prism-irl") or __version__,
-        methods="" if comparison else " ".join([methods_text(metrics, config), *(one.methods for one in contrasts)]),
+    page = (
+        templates()
+        .get_template("report.html.j2")
+        .render(
+            title=_title(metrics, config),
+            facts=_facts(metrics),
+            quick=bool(metrics.get("quick")),
+            questions=asked,
+            findings=[] if asked else found,
+            summary=overall(metrics, [f for question in asked for f in question.findings] or found),
+            screen=None if explorer is None else _screen(folder, metrics, explorer, names or []),
+            folded=explorer is not None,
+            notes=_notes(metrics),
+            table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
+            table_title=metrics.get("table_title")
+            or next((title for title, fits in TITLES if fits(metrics)), "Methods"),
+            tiles=[] if comparison else table_rows.fit_tiles(metrics),
+            references=[] if comparison else table_rows.reference_rows(metrics),
+            scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
+            intentions=[] if comparison else table_rows.intention_rows(metrics, names),
+            interval_remark=table_rows.interval_remark(metrics),
+            explorer=None if explorer is None else _explorer(explorer, names or [], frames, metrics),
+            exemplars=[] if explorer is None else exemplars(explorer, frames),
+            budget=budget,
+            budget_remark=table_rows.budget_remark(metrics),
+            budget_figure=next((figure for figure in figures if figure.stem == BUDGET and budget), None),
+            checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
+            checks_figures=[figure for figure in figures if figure.stem in CHECKS],
+            maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
+            switch_figures=[figure for figure in figures if figure.stem in answered],
+            contrasts=[(one, [f for f in figures if f.stem.startswith(f"contrast-{one.key}-")]) for one in contrasts],
+            figures=[f for f in figures if f.stem not in elsewhere and not f.stem.startswith("contrast-")],
+            left_out=left_out,
+            command=shlex.join(map(str, command)) if isinstance(command, list) else str(command or ""),
+            versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
+            config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
+            release=mapping(config.get("versions")).get("prism-irl") or __version__,
+            methods=""
+            if comparison
+            else " ".join([methods_text(metrics, config), *(one.methods for one in contrasts)]),
+        )
     )
     # The script of the page is allowed, by its hash in the content security policy, and no other.
     own = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
@@ -329,30 +333,6 @@ def _width(svg: bytes) -> float:
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
-
-
-_OPTION = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*")
-
-
-@cache
-def page_template() -> Template:
-    """The page with all its parts, compiled once."""
-    environment = Environment(
-        loader=PackageLoader("prism_irl.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["options"] = marked_options
-    for part in environment.list_templates():
-        environment.get_template(part)
-    return environment.get_template("report.html.j2")
-
-
-def marked_options(text: str) -> Markup:
-    """A sentence whose options (--n-starts) are code, which no end of a line cuts at its hyphens."""
-    return Markup(_OPTION.sub(r"<code>\g<0></code>", str(escape(text))))
 
 
 MAX_PIXELS = 40_000_000

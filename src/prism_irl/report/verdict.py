@@ -11,9 +11,14 @@ that are no likelihoods.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
+from markupsafe import Markup, escape
 
 from prism_irl import limits
 from prism_irl.report.names import default_names
@@ -40,6 +45,8 @@ CHOSEN = ("start", "stopping point")
 """What validation trajectories choose, where metrics.json does not say it."""
 UNTESTED = "Not tested against a habit without intentions"
 """How the finding begins that withholds the good word."""
+SENTENCES = "sentences.j2"
+_OPTION = re.compile(r"(?<![\w-])--[a-z]+(-[a-z]+)*")
 
 
 class Finding(NamedTuple):
@@ -85,6 +92,34 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def listed(words: list[str]) -> str:
     """Words as a list in a sentence: "a", "a and b", "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+@cache
+def templates() -> Environment:
+    """The templates of pages and of sentences, compiled once; only pages are HTML."""
+    found = Environment(
+        loader=PackageLoader("prism_irl.report"),
+        autoescape=lambda name: name != SENTENCES,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"fmt": format, "signed": signed, "number": number, "mapping": mapping, "listed": listed}
+    found.filters["options"] = marked_options
+    return found
+
+
+def marked_options(text: str) -> Markup:
+    """A sentence whose options (--n-starts) are code, which no end of a line cuts at its hyphens."""
+    return Markup(_OPTION.sub(r"<code>\g<0></code>", str(escape(text))))
+
+
+def say(sentence: str, **facts: Any) -> str:
+    """A macro of `SENTENCES` as text, white space as one blank."""
+    try:
+        return " ".join(getattr(templates().get_template(SENTENCES).module, sentence)(**facts).split())
+    except TemplateError as error:  # a number that metrics.json or explorer.json lacks
+        raise ValueError(str(error)) from None
 
 
 def is_comparison(metrics: Mapping[str, Any]) -> bool:
@@ -383,27 +418,20 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
     if isinstance(why := mapping(metrics.get("default")).get("why"), str):
         said.append(why)
     chosen = mapping(metrics.get("chosen"))
-    options, tried = mapping(chosen.get("options")), chosen.get("tried")
-    if isinstance(tried, list) and tried and (ridge := number(options.get("ridge"))) is not None:
-        fourier, scale = number(options.get("fourier")), number(options.get("length_scale"))
-        shape = "linear" if not fourier or scale is None else f"{fourier:.0f} bent features, length scale {scale:.2g}"
-        said.append(
-            f"Policies are {shape} with a ridge of {ridge:g}: of {len(tried)} choices the one that predicted "
-            "validation trajectories best."
-        )
-    if isinstance(learner := options.get("learner"), str):
-        said.append(_learner_in_words(learner, options, len(tried) if isinstance(tried, list) else 0))
-    elif isinstance(tried, list) and (right := _best_accuracy(tried)) is not None:
-        window, power, share = (number(options.get(name)) for name in ("window", "power", "shrinkage"))
-        words = [] if window is None else [f"of {window:.0f} steps each way"]
-        if power is not None:
-            words.append(f"each worth {power:g} of an independent one")
-        if share is not None:
-            words.append(f"with a share of {share:g} white noise")
-        said.append(
-            f"Windows are {', '.join(words)}: of {len(tried)} choices the one that labelled most steps right where "
-            f"labelled trajectories were left out in turn ({right:.2f}; being the best of many, that share flatters)."
-        )
+    options, rows = mapping(chosen.get("options")), chosen.get("tried")
+    tried = [mapping(row) for row in rows] if isinstance(rows, list) else []
+    window, power, share, ridge, fourier, scale = (
+        number(options.get(name)) for name in ("window", "power", "shrinkage", "ridge", "fourier", "length_scale")
+    )
+    shares = [value for row in tried if (value := number(row.get("label_accuracy"))) is not None]
+    if tried and ridge is not None:
+        said.append(say("policies", tried=len(tried), ridge=ridge, fourier=fourier, scale=scale))
+    if isinstance(name := options.get("learner"), str):
+        learned: dict[str, Any] = {"name": name, "window": window, "movement": options.get("columns") == "movement"}
+        said.append(say("learner", **learned, right=number(options.get("label_accuracy")), tried=len(tried)))
+    elif shares:
+        of: dict[str, Any] = {"window": window, "power": power, "share": share}
+        said.append(say("windows", **of, right=max(shares), tried=len(tried)))
     if known := number(metrics.get("known_steps")):
         said.append(
             f"The fit read partial labels of {known:,.0f} steps, at which label accuracy flatters; keep some "
@@ -415,27 +443,6 @@ def choices(metrics: Mapping[str, Any]) -> list[str]:
             "curve of EM is that of what is labelled, and is no prediction."
         )
     return said
-
-
-def _learner_in_words(learner: str, options: Mapping[str, Any], n_tried: int) -> str:
-    """What learned phases from labels, and how right it was about labelled episodes that were left out."""
-    window, right = number(options.get("window")), number(options.get("label_accuracy"))
-    words = learner
-    if window is not None:
-        seen = "movement" if options.get("columns") == "movement" else "the columns as they are"
-        words = f"logistic regression on windows of {window:.0f} steps each way, of {seen}"
-    if right is None:
-        return f"Labels teach {words}; nothing was compared, because fewer than two episodes (or animals) have any."
-    return (
-        f"Labels teach {words}: of {n_tried} choices the one that labelled most steps right where labelled episodes "
-        f"were left out in turn ({right:.3f}; being the best of {n_tried}, that share flatters a little)."
-    )
-
-
-def _best_accuracy(tried: list[Any]) -> float | None:
-    """Of the options that known labels chose; None where something else chose."""
-    found = [number(mapping(row).get("label_accuracy")) for row in tried]
-    return max((value for value in found if value is not None), default=None)
 
 
 # -- the test against a habit ------------------------------------------------------------------------------------------
@@ -451,89 +458,8 @@ def headline(found: Mapping[str, Any]) -> str:
 def sentences(found: Mapping[str, Any]) -> list[Finding]:
     """The outcome of the test: what it says first, then each question, then how sure the labels are."""
     level: Level = "good" if found.get("found") else "bad" if found.get("decided", True) else "warning"
-    first = headline(found)
-    answers = [text for text in (_beyond_habit(found), _towards_places(found), _what_memory_explains(found)) if text]
-    findings = [Finding(level, " ".join([first, *answers]))]
-    borderline = _borderline(found)
-    hangs = _hangs_on_shrinkage(found)
-    agreement = _halves_agree(found)
-    return findings + [one for one in (borderline, hangs, agreement) if one is not None]
-
-
-def _p(question: Mapping[str, Any]) -> str:
-    p, n = number(question.get("p_value")), number(question.get("surrogates"))
-    return f"p = {p or 0:.2g} from {n or 0:.0f} simulations of the habit"
-
-
-def _verdict(question: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """Why a question is answered as it is, where the numbers alone could mislead."""
-    low, effect, floor = (number(question.get(name)) or 0.0 for name in ("low", "effect", "floor"))
-    adjusted, level = number(question.get("p_adjusted")), number(found.get("level")) or 0.05
-    if question.get("found"):
-        return ""
-    if low <= 0:
-        return ", an interval that holds zero"
-    if effect < floor:
-        return f", too small to matter (below {floor:g})"
-    if adjusted is not None and adjusted > level:
-        return ", no more than chance among those"
-    return ""
-
-
-def _beyond_habit(found: Mapping[str, Any]) -> str:
-    one = mapping(found.get("g1"))
-    if not one:
-        return ""
-    if found.get("density"):
-        text = (
-            f"Phases that disjoint halves of the data find agree to {one['statistic']:.2f} (1 is the same cut, 0 is "
-            f"chance), {one['effect']:+.2f} beyond recordings spliced where position and last command are alike (95% "
-            f"interval {one['low']:+.2f} to {one['high']:+.2f}; {_p(one)}{_verdict(one, found)})."
-        )
-        same = one["statistic"] >= POOR_AGREEMENT and not found.get("found") and found.get("decided", True)
-        return text + (" They are there, but position and last command tell them as well." if same else "")
-    knows = f"a habit that remembers {_steps(found)}"
-    if found.get("individuals"):
-        knows += " and knows the individuals"
-    if found.get("several_habits"):
-        knows += ", different among trajectories"
-    return (
-        f"Intentions gain {one['effect']:+.4f} nats per step over {knows} (95% interval {one['low']:+.4f} to "
-        f"{one['high']:+.4f}; {_p(one)}{_verdict(one, found)})."
-    )
-
-
-def _towards_places(found: Mapping[str, Any]) -> str:
-    two = mapping(found.get("g2"))
-    if not two:
-        return ""
-    return (
-        f"Ways that end at places gain {two['effect']:+.4f} nats per step more than those of a habit do (95% interval "
-        f"{two['low']:+.4f} to {two['high']:+.4f}; {_p(two)}{_verdict(two, found)})."
-    )
-
-
-def _what_memory_explains(found: Mapping[str, Any]) -> str:
-    """A gain over a habit without memory that a longer memory explains as well."""
-    blind, memory = number(found.get("memoryless_gain")), number(found.get("memory")) or 1
-    one, two = mapping(found.get("g1")), mapping(found.get("g2"))
-    floor = number(one.get("floor")) or 0.0
-    if one.get("found") or (memory < 2 and not found.get("slow_choices")) or blind is None or blind < floor:
-        return ""
-    if two.get("found"):
-        return f"A habit that remembers {_steps(found)} predicts single steps as well: the ways are practised."
-    return (
-        f"Intentions gain {blind:+.4f} over a habit without memory, but a habit that remembers {_steps(found)} "
-        "predicts as well; whether they plan cannot be told from these data."
-    )
-
-
-def _steps(found: Mapping[str, Any]) -> str:
-    memory = int(number(found.get("memory")) or 1)
-    steps = "no step" if memory < 2 else f"{memory - 1} step{'' if memory == 2 else 's'}"
-    if not found.get("slow_choices"):
-        return steps
-    return "what was chosen of late" if memory < 2 else f"{steps} and what was chosen of late"
+    findings = [Finding(level, say("evidence", found=found, headline=headline(found)))]
+    return findings + [one for one in (_borderline(found), _hangs_on_shrinkage(found), _halves_agree(found)) if one]
 
 
 def _borderline(found: Mapping[str, Any]) -> Finding | None:
@@ -569,13 +495,10 @@ def _halves_agree(found: Mapping[str, Any]) -> Finding | None:
     if value is None or p is None:
         return None
     good = value >= POOR_AGREEMENT and p <= (number(found.get("level")) or 0.05)
-    text = f"Labellings from disjoint halves of the data agree to {value:.2f} (1 is the same cut, 0 is chance"
-    text += f"; p = {p:.2g} among simulations of the habit)"
     if found.get("density"):  # the question itself
         return None if good or not found.get("found") else Finding("warning", "Do not interpret single steps.")
-    if not good:
-        text += ": do not interpret single steps"
-    return Finding("good" if good and found.get("found") else "warning", f"{text}.")
+    text = say("halves", found=found, value=value, p=p, good=good)
+    return Finding("good" if good and found.get("found") else "warning", text)
 
 
 def evidence_finding(metrics: Mapping[str, Any]) -> Finding:
@@ -661,17 +584,10 @@ def _judge_methods(metrics: Mapping[str, Any]) -> list[Finding]:
         findings.append(Finding("good" if shares[best] >= 0.9 else "warning", text))
     leaking = _scores({key: method for key, method in methods.items() if method.get("leaks")}, "paper_score")
     if above := {key: score for key, score in leaking.items() if oracle is not None and score > oracle}:
-        named = ", ".join(f"{method_name(key, methods[key])} ({signed(score)})" for key, score in above.items())
-        findings.append(Finding("warning", ABOVE.format(named=named, oracle=signed(oracle or 0.0))))
+        named = [(method_name(key, methods[key]), score) for key, score in above.items()]
+        findings.append(Finding("warning", say("above_the_truth", methods=named, oracle=oracle)))
     several = any((number(method.get("n_intentions")) or 1) > 1 for method in methods.values())
     return findings + ([evidence_finding(metrics)] if several else []) + _quick(metrics)
-
-
-ABOVE = (
-    "The paper score of {named} is above the truth ({oracle}). That is possible because the gate has seen the action "
-    "that it is scored on: summed over A actions it can reach min(K, A), not 1, so it is not a likelihood and must not "
-    "be compared with the predictive column."
-)
 
 
 def _scores(methods: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
@@ -691,24 +607,12 @@ def _best_predictor(
         return [Finding("warning", "No method has a predictive log-likelihood, so none can be called the best.")]
     best = max(scores, key=lambda key: scores[key])
     name, score = method_name(best, methods[best]), scores[best]
-    level: Level = "good"
-    text = f"{name} predicts best: {signed(score)} nats per step on held-out trajectories"
-    if oracle is None:
-        text += "."
-    elif score > oracle + NOISE:
-        level = "bad"
-        text += (
-            f", which is {signed(score - oracle)} better than the process that generated the data ({signed(oracle)}). "
-            "That is impossible beyond chance: look for a leak."
-        )
-    elif score >= oracle:
-        text += f", level with the truth ({signed(oracle)}); nothing can do better."
-    else:
-        level = "good" if oracle - score <= NEAR_ORACLE else "warning"
-        text += f", {signed(oracle - score)} short of the truth ({signed(oracle)}), which nothing can pass."
+    level: Level = "good" if oracle is None or oracle - score <= NEAR_ORACLE else "warning"
+    level = "bad" if oracle is not None and score > oracle + NOISE else level
     margin = spread(methods[best].get("predictive_ll")) or 0.0
     close = [method_name(key, methods[key]) for key in scores if key != best and score - scores[key] < margin]
-    findings = [Finding(level, text + (f" Within one standard deviation of it: {', '.join(close)}." if close else ""))]
+    facts: dict[str, Any] = {"name": name, "score": score, "oracle": oracle, "noise": NOISE, "close": close}
+    findings = [Finding(level, say("best_method", **facts))]
     dwell = number(methods[best].get("mean_dwell"))
     if dwell is not None and dwell < SHORT_DWELL:
         text = f"In {name} the intentions have become actions: they last {dwell:.1f} steps on average."
