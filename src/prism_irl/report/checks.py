@@ -11,7 +11,7 @@ from scipy.special import bdtrik
 
 from prism_irl.evaluation.checks import LONGEST
 from prism_irl.report.names import place_name
-from prism_irl.report.verdict import Finding, signed
+from prism_irl.report.verdict import Finding, Level, say, signed
 from prism_irl.storage import read_part
 
 FILE = "checks.json"
@@ -82,50 +82,23 @@ def section(checks: Mapping[str, Any], names: Sequence[str] | None, states: Sequ
     if checks["note"]:
         return Section(Finding("info", f"Nothing was simulated. {checks['note']}"), [], "")
     rows = [_row(one, names, states) for one in checks["statistics"]]
-    return Section(_finding(checks["statistics"], rows), rows, _how(checks))
+    return Section(_finding(checks["statistics"], rows), rows, say("how_checked", found=checks, longest=LONGEST))
 
 
 def _finding(statistics: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Finding:
     """Say how many numbers lie outside, and which lies furthest; a few do by chance."""
     n, outside = len(rows), [i for i, row in enumerate(rows) if row.outside]
-    if not outside:
-        return Finding("good", f"All {n} numbers of the data lie where the model's own simulations do.")
-    by_chance = int(np.ceil(bdtrik(0.95, n, 0.05)))  # at most so many, in 95 of 100 runs
+    by_chance = int(np.ceil(bdtrik(0.95, n, 0.05))) if n else 0  # at most so many, in 95 of 100 runs
 
     def distance(i: int) -> float:
         one = statistics[i]
         return float(abs(one["data"] - one["mean"]) / max(one["spread"], 1e-12))
 
-    far = sorted(outside, key=distance, reverse=True)[:3]
-    called = [f"{rows[i].what} of {rows[i].intention}" if rows[i].k is not None else rows[i].what for i in far]
-    beside = (f"({rows[i].data}; simulations {rows[i].interval})" for i in far)
-    listed = "; ".join(f"{what} {numbers}" for what, numbers in zip(called, beside, strict=True))
-    lie = "lies" if len(outside) == 1 else "lie"
-    count = f"{len(outside)} of {n} numbers of the data {lie} outside what the model simulates"
-    if len(outside) <= by_chance:
-        return Finding("good", f"{count}, as up to {by_chance} would by chance: {listed}.")
-    more = "the furthest are " if len(outside) > len(far) else ""
-    text = f"{count}, more than the {by_chance} that chance allows: {more}{listed}."
-    return Finding("warning", f"{text} There the agent does something that the model leaves out.")
-
-
-def _how(checks: Mapping[str, Any]) -> str:
-    n, trajectories, steps = (checks[key] for key in ("simulations", "n_trajectories", "n_steps"))
-    which = f"the {trajectories:,} trajectories of the data"
-    if steps < checks["of_steps"]:
-        which = (
-            f"{trajectories:,} of the {checks['of_trajectories']:,} trajectories ({steps:,} of {checks['of_steps']:,} "
-            f"steps; of trajectories longer than {LONGEST:,} steps the beginning)"
-        )
-    lowest, distance = (f"{p:.3f}" for p in (2 / (1 + n), 1 / (1 + n)))
-    several = any(one["intention"] is not None for one in checks["statistics"])
-    inferred = "; its intentions were read off what it did as they were for the data" if several else ""
-    return (
-        f"The fitted model acted {n} times from the same starts, for as long and in the same world as {which}{inferred}"
-        ". Interval: where one more simulation would lie in 95 of 100 cases. p: by the rank of the data among the "
-        f"simulations, at best {lowest} (differences {distance}). A difference is the share that would have to move to "
-        "agree with the mean of the simulations."
-    )
+    furthest = [rows[i] for i in sorted(outside, key=distance, reverse=True)[:3]]
+    called = [row.what if row.k is None else f"{row.what} of {row.intention}" for row in furthest]
+    far = [(what, row.data, row.interval) for what, row in zip(called, furthest, strict=True)]
+    level: Level = "good" if len(outside) <= by_chance else "warning"
+    return Finding(level, say("checks", n=n, outside=len(outside), by_chance=by_chance, far=far))
 
 
 def _row(one: Mapping[str, Any], names: Sequence[str] | None, states: Sequence[str] | None) -> Row:
