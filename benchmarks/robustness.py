@@ -22,7 +22,7 @@ import prism_irl as prism
 from prism_irl import storage
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.read import read_table_file
+from prism_irl.data.files import read_table_file
 from prism_irl.mdp import MDP
 from prism_irl.switching.networks import SPAN, Transformer
 from timing import Row

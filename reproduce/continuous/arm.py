@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
-from prism_irl.data.read import read_arrays
+from prism_irl.data.files import read_arrays
 from prism_irl.robots.episodes import Episode, EpisodeSource, Frame
 from prism_irl.robots.vision.encoders import PixelEncoder
 from worlds.arm_pictures import pictures

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from continuous import arm
 from gaussian import smoothed
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.read import read_arrays
+from prism_irl.data.files import read_arrays
 from prism_irl.datasets.store import data_folder
 from prism_irl.errors import InputError
 from prism_irl.scale import fanout

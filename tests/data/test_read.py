@@ -23,18 +23,8 @@ from prism_irl.cli.main import main
 from prism_irl.cli.options import ColumnOptions
 from prism_irl.cli.sources import read_inputs, read_table
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.read import (
-    Columns,
-    Table,
-    line_of,
-    read_data,
-    read_table_file,
-    to_pandas,
-    with_posterior,
-    write_npz,
-    write_segments,
-    write_table,
-)
+from prism_irl.data.files import line_of, read_table_file, write_table
+from prism_irl.data.read import Columns, Table, read_data, to_pandas, with_posterior, write_npz, write_segments
 from prism_irl.data.rows import Vocabulary
 from prism_irl.errors import InputError
 from support import assert_same, frame, prism, refused

@@ -29,8 +29,9 @@ from mutators import CELLS, mutate_array, mutate_bytes, mutate_csv, mutate_json
 import prism_irl as prism
 from bridge.raw import load_arrays
 from prism_irl import storage
+from prism_irl.data.files import write_table
 from prism_irl.data.mapped import open_folder
-from prism_irl.data.read import read_data, write_table
+from prism_irl.data.read import read_data
 from prism_irl.evaluation.truth import read_truth
 from prism_irl.robots.episodes import open_episodes
 

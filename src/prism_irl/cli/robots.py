@@ -267,7 +267,7 @@ def triage(
     """
     from prism_irl.cli.fitted import open_fitted
     from prism_irl.cli.printing import print_json, print_table
-    from prism_irl.data.read import check_writable
+    from prism_irl.data.files import check_writable
     from prism_irl.evaluation import triage as study
     from prism_irl.evaluation.metrics import infer_once
     from prism_irl.report.names import names_in

@@ -97,8 +97,8 @@ def segment(
         Replace a file that is already there.
     """
     from prism_irl.cli.fitted import open_fitted
+    from prism_irl.data.files import NWB, check_writable, write_table
     from prism_irl.data.interop import interval_table, to_boris
-    from prism_irl.data.read import NWB, check_writable, write_table
     from prism_irl.report.names import FILE, read_names
 
     if names is None and (run / FILE).is_file():

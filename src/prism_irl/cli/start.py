@@ -278,8 +278,8 @@ def map_(
     from prism_irl.cli.progress import counting
     from prism_irl.cli.sources import read_rows
     from prism_irl.data.demonstrations import Demonstrations
+    from prism_irl.data.files import FILE, matching
     from prism_irl.data.mapped import open_folder, write_folder
-    from prism_irl.data.read import FILE, matching
 
     roles = columns.roles()
     if not (columns.observe and columns.act):

@@ -154,7 +154,7 @@ def _recognised_flags(words: Sequence[str], flags: Container[str], table: Path) 
     """Flags of a table's columns where they have other names than the usual ones and are clear; said aloud."""
     if not table.is_file():
         return []
-    from prism_irl.data.read import WRITABLE, headings
+    from prism_irl.data.files import WRITABLE, headings
 
     typed: dict[str, str] = {}
     for word, after in zip(words, [*words[1:], ""], strict=True):
@@ -274,8 +274,8 @@ class Recognised:
 
 def recognise(table: Path, given: dict[str, Any]) -> Recognised:
     """Columns of the roles that are not ``given``; an `InputError` names both where two may be meant."""
-    from prism_irl.data.read import FILE as FILE_NAME
-    from prism_irl.data.read import WRITABLE, matching, read_table_file
+    from prism_irl.data.files import FILE as FILE_NAME
+    from prism_irl.data.files import WRITABLE, matching, read_table_file
 
     suffix, events = table.suffix.lower(), list(given.get("events", ()))
     own = {role: str(name) for role, name in given.items() if role in (*NAMES, *NUMBERS)}

@@ -17,7 +17,8 @@ import pandas as pd
 from scipy import sparse
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.read import Table, line_of, read_arrays, read_data, read_table_file
+from prism_irl.data.files import line_of, read_arrays, read_table_file
+from prism_irl.data.read import Table, read_data
 from prism_irl.data.rows import Vocabulary, check_single, distinct, finite_numbers, whole_numbers
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP

@@ -32,7 +32,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.read import WRITABLE, line_of, read_table_file
+from prism_irl.data.files import WRITABLE, line_of, read_table_file
 from prism_irl.data.rows import (
     Where,
     check_single,

@@ -19,7 +19,7 @@ from scipy import optimize, special
 from prism_irl import checked
 from prism_irl.arrays import BoolArray
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.data.read import read_arrays
+from prism_irl.data.files import read_arrays
 from prism_irl.errors import InputError
 from prism_irl.labels import match
 from prism_irl.mdp import MDP, boltzmann

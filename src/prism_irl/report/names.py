@@ -100,7 +100,7 @@ def remember(run: Path) -> Remembered:
     if not (run / SEGMENTS).is_file():
         raise InputError(f"{run} has no {SEGMENTS}; give the folder of a fit.")
     try:
-        from prism_irl.data.read import read_table_file  # here, because pages and figures need no tables
+        from prism_irl.data.files import read_table_file  # here, because pages and figures need no tables
 
         frame = read_table_file(run / SEGMENTS)
         data = storage.read_object(run / "config.json").get("data", {})
