@@ -136,12 +136,25 @@ class Corpus:
     @cached_property
     def minari(self) -> Path:
         """The first table as a dataset of Minari, in a folder of its own."""
-        from prism_irl.data.interop import to_minari
+        import minari
+        from gymnasium.spaces import Discrete
+        from minari.data_collector.episode_buffer import EpisodeBuffer
 
         folder = self.folder / "minari"
         with mock.patch.dict(os.environ, MINARI_DATASETS_PATH=str(folder)), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about missing authors
-            to_minari(self.demos, "fuzz/table-v0", np.arange(self.demos.n_steps) % 2)
+            episodes = []
+            for i in range(len(self.demos)):
+                one, n = self.demos[i], int(self.demos.lengths[i])
+                seen, ends = np.append(one.states, 0).astype(int), [False] * (n - 1) + [True]
+                episodes.append(
+                    EpisodeBuffer(i, None, None, seen, one.actions.astype(int), [0.0] * n, [False] * n, ends)
+                )
+            spaces = {
+                "observation_space": Discrete(self.demos.n_states),
+                "action_space": Discrete(self.demos.n_actions),
+            }
+            minari.create_dataset_from_buffers("fuzz/table-v0", episodes, **spaces)
         return folder
 
     @cached_property

@@ -38,6 +38,8 @@ Ids = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.floating[Any]]
 PLAIN = ("labels", "partial_labels", "times", "groups", "valid_actions", "n_states", "n_actions")
 """What trajectories of ids and of vectors have in common."""
+SHOWN = 6
+"""Names that a notebook shows of states, actions and groups."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,9 @@ class Demonstrations:
     Parameters
     ----------
     states, actions : (n,) integer arrays
-        Flat, stored in the smallest unsigned type that fits.
+        Ids from 0, stored in the smallest unsigned type that fits.
     offsets : (N + 1,) int64
-        Where each trajectory starts; ``offsets[-1] == n``.
     n_states, n_actions : int
-        Sizes of the state and action sets (ids run from 0).
     observations : (n, m) float32, optional
         Vectors that the switching network may read in addition to the state.
     labels : (n,) integers, optional
@@ -70,17 +70,15 @@ class Demonstrations:
     partial_labels : (n,) integers, optional
         Intention of a step where somebody knows it, −1 elsewhere (`prism_irl.data.labels`).
     times : (n,), optional
-        Time stamps, kept for output.
     groups : (N,) array, optional
-        A label per trajectory (animal, operator), for splits.
+        Animal or operator of each trajectory, for splits and individuals.
     valid_actions : (S, A) bool, optional
         Which actions exist in which state; all of them when absent.
     places : (S,) integers from 0, optional
         The place that a state belongs to, where several states are one place (a junction, whatever the heading).
     state_names, action_names, label_names, partial_label_names, place_names : tuple of str, optional
-        Names behind the ids when the data had labels instead of integers.
+        Names behind the ids.
     trajectory_names : (N,) array, optional
-        The identifiers of the trajectories in the table they came from.
     unknown_state : bool
         The last state id stands for any state that the vocabulary of a fitted model does not name.
     motions : (n, m) floats, optional
@@ -91,7 +89,6 @@ class Demonstrations:
     noise_blocks : tuple of m ints, optional
         Dimensions with the same number share one variance (the three axes of a translation, say); all apart if absent.
     motion_names, design_names, observation_names : tuple of str, optional
-        Names of the m dimensions, of the p vectors and of the observations.
     log_volume : float
         Log of the volume of a unit of the commands, in those that the data came in; densities are lower by it.
     """
@@ -129,12 +126,11 @@ class Demonstrations:
     per_trajectory: ClassVar[tuple[str, ...]] = ("groups", "trajectory_names")
 
     def __post_init__(self) -> None:
-        """Check everything once, so that no later stage has to."""
         for name, values in checked_fields(self).items():
             object.__setattr__(self, name, values)
 
     def name_of(self, trajectory: int) -> str:
-        """Return the name of a trajectory, its number where it has none."""
+        """Name of a trajectory, its number where it has none."""
         return str(trajectory if self.trajectory_names is None else self.trajectory_names[trajectory])
 
     def where(self, step: int) -> str:
@@ -180,27 +176,16 @@ class Demonstrations:
         return (self.n_trajectories,)
 
     def _repr_html_(self) -> str:
-
-        lengths = self.lengths
-        rows = {
-            "trajectories": f"{self.n_trajectories:,}",
-            "steps": f"{self.n_steps:,} ({_range(f'{lengths.min():,}', f'{lengths.max():,}')} each)",
-            "states": _what(self.state_space, self.state_names, self.observation_names),
-            "actions": _what(self.action_space, self.action_names, self.motion_names),
-        }
-        if self.groups is not None:
-            who = np.unique(self.groups.astype(str)).tolist()
-            rows["groups"] = f"{len(who):,}{_some(who)}"
-        for name, there in (
-            ("valid actions", None if self.valid_actions is None else f"{int(self.valid_actions.sum()):,} pairs"),
-            ("true labels", None if self.labels is None else f"{len(np.unique(self.labels)):,} intentions"),
-            ("observations", None if self.observations is None else f"{self.observations.shape[1]:,} numbers per step"),
-            ("times", None if self.times is None else _range(_moment(self.times.min()), _moment(self.times.max()))),
-        ):
-            if there is not None:
-                rows[name] = there
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-        return f"<table><caption>Demonstrations</caption><tbody>{body}</tbody></table>"
+        groups = () if self.groups is None else tuple(np.unique(self.groups.astype(str)).tolist())
+        known = {"states": self.state_names, "actions": self.action_names, "groups": groups}
+        known |= {"observations": self.observation_names, "commands": self.motion_names}
+        rows = (
+            f"<tr><th>{what}</th><td>{len(names):,}: {escape(', '.join(names[:SHOWN]))}"
+            f"{', …' if len(names) > SHOWN else ''}</td></tr>"
+            for what, names in known.items()
+            if names
+        )
+        return f"<table><caption>{escape(repr(self))}</caption><tbody>{''.join(rows)}</tbody></table>"
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -225,28 +210,15 @@ class Demonstrations:
         return first
 
     def __repr__(self) -> str:
-        lengths = self.lengths
-        steps = (
-            f"{lengths[0]} steps each" if lengths.min() == lengths.max() else f"{lengths.min()}–{lengths.max()} steps"
-        )
-        extras = [
-            text
-            for present, text in (
-                (self.observations is not None and not self.state_space.continuous, "observations"),
-                (self.labels is not None, "true labels"),
-                (self.partial_labels is not None, "partial labels"),
-                (self.groups is not None, f"{0 if self.groups is None else len(np.unique(self.groups))} groups"),
-                (self.valid_actions is not None, "valid actions"),
-            )
-            if present
-        ]
+        shortest, longest = self.lengths.min(), self.lengths.max()
+        steps = f"{shortest} steps each" if shortest == longest else f"{shortest}–{longest} steps"
         x, y = self.state_space, self.action_space
-        sizes = f"{x} as states" if x.continuous else f"{x.size} states"
-        sizes += f", {y} as actions" if y.continuous else f", {y.size} actions"
-        return (
-            f"Demonstrations({self.n_trajectories} trajectories, {steps}, {self.n_steps} in all; "
-            f"{sizes}{''.join(', ' + e for e in extras)})"
-        )
+        said = [f"{x} as states" if x.continuous else f"{x.size} states"]
+        said += [f"{y} as actions" if y.continuous else f"{y.size} actions"]
+        extras = {"observations": None if x.continuous else self.observations, "true labels": self.labels}
+        extras |= {"partial labels": self.partial_labels, f"{self.n_groups} groups": self.groups}
+        said += [name for name, there in {**extras, "valid actions": self.valid_actions}.items() if there is not None]
+        return f"Demonstrations({self.n_trajectories} trajectories, {steps}, {self.n_steps} in all; {', '.join(said)})"
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
@@ -480,21 +452,24 @@ class Demonstrations:
             digest.update("\n".join(self.groups.astype(str)).encode())
         told = () if self.partial_labels is None else (self.partial_labels,)  # older archives have checksums without it
         for part in (self.states, self.actions, self.offsets, self.observations, self.valid_actions, *told):
-            if part is None:
-                digest.update(b"-")
-                continue
-            for chunk in chunks(len(part)):
-                piece = np.ascontiguousarray(part[chunk])
-                digest.update((piece.astype(np.int64) if piece.dtype.kind in "iu" else piece).tobytes())
+            _add_to(digest, part)
         if self.motions is None:
             return digest.hexdigest()
         digest = hashlib.sha256(digest.hexdigest().encode())
-        for part in (self.motions, self.design):
-            if part is not None:
-                for chunk in chunks(len(part), 2**16):
-                    digest.update(np.ascontiguousarray(part[chunk]).tobytes())
+        for part in (self.motions, *(() if self.design is None else (self.design,))):
+            _add_to(digest, part)
         digest.update(repr(self.noise_blocks).encode())
         return digest.hexdigest()
+
+
+def _add_to(digest: Any, values: npt.NDArray[Any] | None) -> None:
+    """Add the bytes of an array, chunk by chunk; ids count by their values, whatever type holds them."""
+    if values is None:
+        digest.update(b"-")
+        return
+    for chunk in chunks(len(values), 2**16):
+        piece = np.ascontiguousarray(values[chunk])
+        digest.update((piece.astype(np.int64) if piece.dtype.kind in "iu" else piece).tobytes())
 
 
 def _flatten(ragged: Any, what: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
@@ -538,12 +513,10 @@ def checked_fields(demos: Demonstrations) -> dict[str, Any]:
     n = int(offsets[-1])
     limits.check_sizes(demos.n_states, demos.n_actions)
     fields: dict[str, Any] = {"offsets": offsets}
-    ends = {"states": demos.n_states, "actions": demos.n_actions, "labels": np.iinfo(np.int32).max}
-    for name, limit in ends.items():
+    ends = {"states": demos.n_states, "actions": demos.n_actions}
+    for name, limit in (ends | dict.fromkeys(("labels", "partial_labels"), np.iinfo(np.int32).max)).items():
         if getattr(demos, name) is not None:
             fields[name] = _ids(demos, np.asarray(getattr(demos, name)), name[:-1], limit, n)
-    if demos.partial_labels is not None:
-        fields["partial_labels"] = _partial_labels(demos, np.asarray(demos.partial_labels), n)
     for name in ("observations", "times"):
         values = getattr(demos, name)
         if values is not None and len(values) != n:
@@ -574,38 +547,24 @@ def _check_offsets(demos: Demonstrations, offsets: npt.NDArray[np.int64]) -> Non
 
 
 def _ids(demos: Demonstrations, ids: npt.NDArray[Any], what: str, limit: int, n: int) -> npt.NDArray[Any]:
-    """Ids (n,) from 0 to limit − 1, in the smallest type that fits."""
+    """Ids (n,) from 0 to limit − 1, in the smallest type that fits; partial labels may be −1, where nobody knows."""
+    partial = what == "partial_label"
+    words, first = ("known intention", -1) if partial else (what, 0)
     if ids.shape != (n,):
-        raise InputError(f"The {what}s have shape {ids.shape} for {n} steps; give one per step.")
+        raise InputError(f"The {words}s have shape {ids.shape} for {n} steps; give one per step.")
     if ids.dtype.kind not in "iu":
-        raise InputError(f"The {what}s are of type {ids.dtype}; give integer ids, or labels through a table.")
+        raise InputError(f"The {words}s are of type {ids.dtype}; give integer ids, or labels through a table.")
     for chunk in chunks(n):
-        bad = (ids[chunk] < 0) | (ids[chunk] >= limit)
+        bad = (ids[chunk] < first) | (ids[chunk] >= limit)
         if bad.any():
             step = chunk.start + int(np.argmax(bad))
-            at = f"The {what} {ids[step]} at {demos.where(step)}"
+            at = f"The {words} {ids[step]} at {demos.where(step)}"
+            if partial:
+                raise InputError(f"{at} is neither an intention nor −1 (nobody knows); correct it.")
             raise InputError(f"{at} is out of range; {what} ids run from 0 to {limit - 1}.")
-    smallest = np.dtype(np.int32) if what == "label" else np.min_scalar_type(max(limit - 1, 0))
+    smallest = np.dtype(np.int32) if what.endswith("label") else np.min_scalar_type(max(limit - 1, 0))
     # Nobody can change a mapped file or another read-only array under our feet, so that it needs no copy.
     return ids.astype(smallest, copy=ids.flags.writeable)
-
-
-def _partial_labels(demos: Demonstrations, known: npt.NDArray[Any], n: int) -> npt.NDArray[np.int32]:
-    """Intentions (n,) where somebody knows them, −1 elsewhere."""
-    if known.shape != (n,) or known.dtype.kind not in "iu":
-        raise InputError(
-            f"The known intentions have shape {known.shape} and type {known.dtype}; give {n} whole numbers, −1 where "
-            "nobody knows."
-        )
-    for chunk in chunks(n):
-        bad = (known[chunk] < -1) | (known[chunk] > np.iinfo(np.int32).max)
-        if bad.any():
-            step = chunk.start + int(np.argmax(bad))
-            raise InputError(
-                f"The known intention {known[step]} at {demos.where(step)} is neither an intention nor −1 (nobody "
-                "knows); correct it."
-            )
-    return known.astype(np.int32, copy=known.flags.writeable)
 
 
 def _observations(demos: Demonstrations, n: int) -> npt.NDArray[np.float32]:
@@ -677,32 +636,6 @@ def _valid_actions(demos: Demonstrations, states: npt.NDArray[Any], actions: npt
                 "the data or the valid-action mask."
             )
     return valid
-
-
-# -- as a notebook shows them ------------------------------------------------------------------------------------------
-
-SHOWN = 6  # names of states and actions
-
-
-def _what(space: Space, ids: tuple[str, ...] | None, numbers: tuple[str, ...] | None) -> str:
-    return f"{space}{_some(numbers)}" if space.continuous else f"{space.size:,}{_some(ids)}"
-
-
-def _range(first: str, last: str) -> str:
-    return first if first == last else f"{first} to {last}"
-
-
-def _moment(time: Any) -> str:
-    """A time as a person writes it: dates to the second, numbers as they are."""
-    return (
-        str(np.datetime_as_string(time, unit="s")).replace("T", " ") if isinstance(time, np.datetime64) else str(time)
-    )
-
-
-def _some(names: tuple[str, ...] | list[str] | None) -> str:
-    if not names:
-        return ""
-    return f": {', '.join(map(str, names[:SHOWN]))}{', …' if len(names) > SHOWN else ''}"
 
 
 # -- which steps some trajectories have, and some trajectories in the place of many: what needs no more than a good

@@ -1,10 +1,7 @@
 """Other people's data structures in and out: Minari, imitation, xarray, pynapple, intervals of time (NWB, BORIS).
 
-The readers of Minari and imitation take trajectories of Gymnasium-like data, in which T actions stand between T + 1
-observations: the last observation, after which nobody acted, is left out. Discrete spaces are read as they are. For
-anything else (images, vectors) say how observations become state ids, with a function of one trajectory's observations;
-`prism tokenize` and `prism_irl.robots.vision` make such codebooks. pandas tables go through `Demonstrations.from_table`
-and `to_pandas`.
+In Minari and imitation T actions stand between T + 1 observations; the last one, after which nobody acted, is left out.
+Where observations or actions are no ids, a function of one trajectory's makes them so.
 
 Of NWB files (extra ``nwb``) any table that has the columns of state and action is read; annotations beside it
 (AnnotationSeries) and tables of events become columns of events, marked at the step that they fall into. Bouts of
@@ -14,7 +11,6 @@ ndx-ethogram (EthogramBouts) become a column by the name of their table, with th
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
 
 
 Ids = npt.NDArray[np.int64]
-MINARI_ID = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*-v\d+", re.ASCII)
 ToIds = Callable[[Any], npt.ArrayLike]
 """Observations (or actions) of one trajectory to integer ids, one per step."""
 
@@ -51,90 +46,46 @@ def from_minari(
     n_states: int | None = None,
     n_actions: int | None = None,
 ) -> Demonstrations:
-    """Read a Minari dataset.
+    """Read a Minari dataset, or the one of an id that is on this machine: a trajectory per episode that has a step.
 
     Parameters
     ----------
-    dataset : minari.MinariDataset or str
-        A dataset, or the id of one that is on this machine (nothing is downloaded).
     state, action : callable, optional
-        Turn the observations or actions of one episode into integer ids; needed where the space is not Discrete or
-        MultiDiscrete. ``state`` may return T + 1 or T ids.
+        Turn the observations (T + 1 of them) or actions of one episode into integer ids; needed where the space is not
+        Discrete.
     n_states, n_actions : int, optional
-        Sizes of the two sets; by default those of the spaces, or the largest id plus one where a function is given.
-
-    Returns
-    -------
-    Demonstrations
-        One trajectory per episode, named by the episode's id; episodes without a step are left out.
+        By default those of the spaces, or the largest id plus one where a function is given.
     """
-    if isinstance(dataset, str):
-        dataset = _local_minari(dataset)
-    if state is None:
-        state, states = _reader(dataset.observation_space, "observation", "state")
-        n_states = states if n_states is None else n_states
-    if action is None:
-        action, actions = _reader(dataset.action_space, "action", "action")
-        n_actions = actions if n_actions is None else n_actions
+    name = dataset if isinstance(dataset, str) else None
     try:
+        if name is not None:
+            dataset = need("minari", "interop").load_dataset(name, download=False)
         episodes = [(e.id, len(e), e.observations, e.actions) for e in dataset.iterate_episodes() if len(e)]
+    except InputError:
+        raise
     except Exception as error:  # whatever HDF5, Arrow and Minari find wrong with the file
-        raise InputError(f"The episodes of the Minari dataset cannot be read ({brief(error)}); get it again.") from None
-    return _build(episodes, (state, action), (n_states, n_actions))
+        which, advice = ("", "again") if name is None else (f" {name!r}", f"with: minari download {name}")
+        raise InputError(f"The Minari dataset{which} cannot be read ({brief(error)}); get it {advice}.") from None
+    spaces = {
+        "state": (dataset.observation_space, state, n_states),
+        "action": (dataset.action_space, action, n_actions),
+    }
+    readers, sizes = zip(*(_reader(role, *given) for role, given in spaces.items()), strict=True)
+    return _build(episodes, readers, sizes)
 
 
-def to_minari(demos: Demonstrations, name: str, intentions: npt.ArrayLike | None = None, **about: Any) -> Any:
-    """Write a Minari dataset onto this machine, which `from_minari` reads back as it was.
-
-    Parameters
-    ----------
-    demos : Demonstrations
-        Of discrete states and actions; each trajectory becomes an episode, truncated after its last action. The
-        observation behind it, which nobody recorded, repeats the last state.
-    name : str
-        Id of the dataset, such as "mouse/maze-v0".
-    intentions : (n,) int, optional
-        Intention of every step, such as ``model.predict(demos)``; kept in the infos of the episodes.
-    **about
-        What Minari keeps beside the data: ``author``, ``author_email``, ``description``, ….
-
-    Returns
-    -------
-    minari.MinariDataset
-    """
-    minari, spaces = need("minari", "interop"), need("gymnasium", "interop").spaces
-    buffers = need("minari.data_collector.episode_buffer", "interop")
-    if len(name) > 200 or not MINARI_ID.fullmatch(name):  # Minari would make folders of it, wherever they lead
-        raise InputError(f"{name[:80]!r} is no id of a Minari dataset; call it something like mouse/maze-v0.")
-    labels = None if intentions is None else np.asarray(intentions)
-    if labels is not None and labels.shape != (demos.n_steps,):
-        raise InputError(f"There are {labels.size} intentions for {demos.n_steps} steps; give one per step.")
-    episodes = []
-    for i, (begin, end) in enumerate(zip(demos.offsets[:-1], demos.offsets[1:], strict=True)):
-        steps, n = slice(int(begin), int(end)), int(end - begin)
-        # One entry of the infos belongs to each observation, the last one, which no action follows, among them.
-        infos = None if labels is None else {"intention": np.append(labels[steps], labels[end - 1])}
-        episodes.append(
-            buffers.EpisodeBuffer(
-                id=i,
-                observations=np.append(demos.states[steps], demos.states[end - 1]).astype(np.int64),
-                actions=demos.actions[steps].astype(np.int64),
-                rewards=[0.0] * n,
-                terminations=[False] * n,
-                truncations=[False] * (n - 1) + [True],
-                infos=infos,
-            )
+def _reader(role: str, space: Any, given: ToIds | None, size: int | None) -> tuple[ToIds, int | None]:
+    """How ids are made of the members of a Gymnasium space, and how many there are."""
+    if given is not None:
+        return given, size
+    kind = type(space).__name__
+    if kind != "Discrete":
+        raise InputError(
+            f"The {role}s of the dataset are a space {kind}, not Discrete; give {role}=, a function that turns those "
+            "of one episode into integer ids."
         )
-    try:
-        return minari.create_dataset_from_buffers(
-            name,
-            episodes,
-            observation_space=spaces.Discrete(demos.n_states),
-            action_space=spaces.Discrete(demos.n_actions),
-            **about,
-        )
-    except ValueError as error:
-        raise InputError(f"Minari does not take {name!r}: {error}".rstrip(".") + ".") from None
+    first = int(space.start)
+    return (lambda values: np.asarray(values) - first), int(space.n) if size is None else size
 
 
 def from_imitation(
@@ -147,14 +98,7 @@ def from_imitation(
 ) -> Demonstrations:
     """Read trajectories as the library *imitation* keeps them: objects with ``obs`` (T + 1, …) and ``acts`` (T, …).
 
-    Parameters
-    ----------
-    trajectories : iterable of objects with obs and acts
-        The library itself is not needed.
-    state, action : callable, optional
-        Turn the observations or actions of one trajectory into integer ids; needed where they are not integers.
-    n_states, n_actions : int, optional
-        Sizes of the two sets; the largest id plus one by default.
+    The options are those of `from_minari`; ids need no function, and sizes are the largest ids plus one by default.
     """
     found = []
     for i, one in enumerate(trajectories):
@@ -175,7 +119,7 @@ def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
     Dimensions: ``step`` (n, flat as in ``demos``) and ``intention`` (K). Variables: ``posterior`` (step, intention),
     P(z_t=k | everything); ``segmentation`` (step), its largest; ``log_likelihood`` (step), log p(a_t | s_≤t, a_<t).
     Coordinates of a step: trajectory, step_in_trajectory, state, action and, where there are some, time, group and
-    true_intention. ``ds.groupby("trajectory")`` takes it apart; ``ds.to_netcdf(...)`` stores it.
+    true_intention.
     """
     xarray = need("xarray", "interop")
     frame = demos.to_pandas().rename(columns={"intention": "true_intention"})
@@ -187,67 +131,17 @@ def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
             coordinates[name] = ("step", values.astype(str) if values.dtype.kind == "O" else values)
     coordinates["step_in_trajectory"] = ("step", demos.step_index)
     posterior = model.predict_proba(demos)
-    return cast(
-        "xr.Dataset",
-        xarray.Dataset(
-            {
-                "posterior": (("step", "intention"), posterior, {"long_name": "P(intention | all states and actions)"}),
-                "segmentation": ("step", posterior.argmax(axis=1)),
-                "log_likelihood": ("step", model.log_likelihood(demos), {"units": "nats"}),
-            },
-            coords=coordinates,
-            attrs={"method": type(model).__name__, "n_intentions": model.n_intentions},
-        ),
-    )
-
-
-# -- parts -------------------------------------------------------------------------------------------------------------
-
-
-def _local_minari(name: str) -> Any:
-    minari = need("minari", "interop")
-    try:
-        return minari.load_dataset(name, download=False)
-    except FileNotFoundError:
-        raise InputError(
-            f"The Minari dataset {name!r} is not on this machine; get it with: minari download {name}."
-        ) from None
-    except Exception as error:  # a name that is none, or files that are damaged
-        raise InputError(
-            f"The Minari dataset {name!r} cannot be read ({brief(error)}); get it again with: minari download {name}."
-        ) from None
-
-
-def _reader(space: Any, what: str, role: str) -> tuple[ToIds, int]:
-    """Ids of a Discrete or MultiDiscrete space, and how many there are."""
-    kind = type(space).__name__
-    if kind == "Discrete":
-        first = int(space.start)
-        return (lambda values: np.asarray(values) - first), int(space.n)
-    if kind == "MultiDiscrete" and np.ndim(space.nvec) == 1:
-        sizes = tuple(int(n) for n in space.nvec)
-        first_values = np.asarray(space.start)
-
-        def combined(values: Any) -> Ids:
-            try:
-                parts = (np.asarray(values) - first_values).T
-                return np.asarray(np.ravel_multi_index(tuple(parts), sizes), dtype=np.int64)
-            except (TypeError, ValueError):
-                raise InputError(
-                    f"Some {what}s of the dataset lie outside of their space MultiDiscrete{list(sizes)}; correct them."
-                ) from None
-
-        return combined, int(np.prod(sizes))
-    raise InputError(
-        f"The {what} space of the dataset is {kind}, not Discrete; give {role}=, a function that turns the {what}s of "
-        "one episode into integer ids."
-    )
+    variables = {
+        "posterior": (("step", "intention"), posterior, {"long_name": "P(intention | all states and actions)"}),
+        "segmentation": ("step", posterior.argmax(axis=1)),
+        "log_likelihood": ("step", model.log_likelihood(demos), {"units": "nats"}),
+    }
+    about = {"method": type(model).__name__, "n_intentions": model.n_intentions}
+    return cast("xr.Dataset", xarray.Dataset(variables, coords=coordinates, attrs=about))
 
 
 def _build(
-    trajectories: Sequence[tuple[Any, int, Any, Any]],
-    readers: tuple[ToIds, ToIds],
-    sizes: tuple[int | None, int | None],
+    trajectories: Sequence[tuple[Any, int, Any, Any]], readers: Sequence[ToIds], sizes: Sequence[int | None]
 ) -> Demonstrations:
     """Demonstrations from (name, steps, observations, actions) of each trajectory; ids are checked as they are made."""
     if not trajectories:
@@ -349,14 +243,14 @@ def to_boris(intervals: pd.DataFrame) -> pd.DataFrame:
 
 
 def from_pynapple(state: Any, action: Any, trials: Any = None, **columns: Any) -> Demonstrations:
-    """Read time series of states and actions, a trajectory per interval.
+    """Read time series of states and actions, a trajectory per interval; steps outside of these are left out.
 
     Parameters
     ----------
     state, action : pynapple.Tsd or TsdFrame
         Ids, or of a TsdFrame numbers that are observed and commanded, at the same times.
     trials : pynapple.IntervalSet, optional
-        Steps in each interval are a trajectory; steps outside are left out. By default the time support of the states.
+        By default the time support of the states.
     **columns
         Options of `Demonstrations.from_table`, such as ``max_gap``.
     """
@@ -416,9 +310,8 @@ STEPS, PROBABILITIES, SEGMENTS = "steps", "intention_probabilities", "intentions
 def read_nwb(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
     """The table of the file that has the wanted columns, with its annotations as columns of 0 and 1."""
     need("pynwb", "nwb")
-    seconds = 60 + path.stat().st_size / 2e6
     try:
-        tables, events = apart(_read, path, seconds=seconds)
+        tables, events = apart(_read, path, seconds=60 + path.stat().st_size / 2e6)
     except InputError:
         raise
     except Exception as error:  # whatever HDF5 and the schema of NWB find wrong with it
@@ -441,13 +334,8 @@ def _read(path: Path) -> tuple[dict[str, pd.DataFrame], dict[str, npt.NDArray[np
     _check_size(path)
     with pynwb.NWBHDF5IO(str(path), "r") as io:
         file = io.read()
-        return dict(_tables(pynwb, file)), dict(_events(pynwb, file))
-
-
-def _tables(pynwb: Any, file: Any) -> Iterator[tuple[str, pd.DataFrame]]:
-    for one in _contents(file):
-        if isinstance(one, pynwb.core.DynamicTable):
-            yield one.name, one.to_dataframe()
+        tables = {one.name: one.to_dataframe() for one in _contents(file) if isinstance(one, pynwb.core.DynamicTable)}
+        return tables, dict(_events(pynwb, file))
 
 
 def _check_size(path: Path) -> None:
@@ -544,15 +432,14 @@ def write_nwb(
     demos, order : Demonstrations, (n,)
         The steps, and the row behind each.
     probabilities : (n, K)
-        P(z_t=k | everything) of every step.
     names : K strings
         Of the intentions.
     method : str
         What inferred them, in words.
     session_start : datetime, optional
-        When the session began; by default the first time of the table where that is a date, else now.
+        By default the first time of the table where that is a date, else now.
     subject : dict, optional
-        What is known of the animal: subject_id, species, sex, age (ISO 8601, P90D) and what else NWB has for it.
+        subject_id, species, sex, age (ISO 8601, P90D) and what else NWB has for an animal.
     """
     pynwb, h5py = need("pynwb", "nwb"), need("h5py", "nwb")
     begin, end, note = session_clock(demos)
