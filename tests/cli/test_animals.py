@@ -84,7 +84,11 @@ def test_three_conditions_and_epochs_of_a_trajectory_are_compared(folder):
     done = prism("contrast", "run", "--by", "epoch", "--unit", "animal", "--overwrite", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "epoch changes within trajectories: 30 of them are compared in 60 stretches." in done.stderr
-    assert "10 in column animal, each under both" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "10 in column animal, each under both" in said
+    assert "switch rate (per step)" in said
+    assert "epoch: late against early" in said
+    assert " s)</td>" in (folder / "run" / "report.html").read_text()  # dwell in seconds, too
 
 
 @pytest.mark.parametrize(
@@ -140,3 +144,8 @@ def test_a_control_comes_first_unless_somebody_says_otherwise(there, expected):
     column = np.array(there * 2)
     assert compared_levels(column, None, "drug") == expected
     assert compared_levels(column, ",".join(there), "drug") == there
+
+
+def test_epochs_come_in_the_order_of_time():
+    assert compared_levels(np.array(["wait", "cue", "act"]), None, "phase", in_time=True) == ("wait", "cue", "act")
+    assert compared_levels(np.array(["wait", "cue", "act"]), None, "phase") == ("act", "cue", "wait")

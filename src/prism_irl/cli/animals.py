@@ -61,7 +61,8 @@ def contrast(
         --group of the fit].
     levels
         The values to compare, such as saline,drug; the difference of two is second minus first [default: all, a control
-        (saline, vehicle, control, sham, wt, baseline, …) first, else in the order of numbers or of the alphabet].
+        (saline, vehicle, control, sham, wt, baseline, …) first, else in the order of numbers, of the rows where they
+        change within trajectories, or of the alphabet].
     table
         A second table with the column --by and either the unit or the trajectory, one row for each.
     intervals
@@ -102,7 +103,7 @@ def contrast(
             pieces = f"{len(data.demos):,} of them are compared in {len(demos):,} stretches"
             say(f"{by} changes within trajectories: {pieces}.")
         who = who[owner]
-    chosen = compared_levels(condition, levels, by)
+    chosen = compared_levels(condition, levels, by, in_time=len(demos) > len(data.demos))
     if intervals and (len(chosen) > 2 or len(demos) > len(data.demos)):
         raise InputError(
             "--intervals compares two conditions of whole trajectories; leave it out, or name two --levels."
@@ -142,9 +143,10 @@ def _units(data: RunData, unit: str | None) -> tuple[Any, str]:
     return data.column(name, "unit"), name
 
 
-def compared_levels(condition: Any, levels: str | None, by: str) -> tuple[str, ...]:
-    """The conditions to compare."""
-    there = sorted(set(condition.astype(str).tolist()))
+def compared_levels(condition: Any, levels: str | None, by: str, *, in_time: bool = False) -> tuple[str, ...]:
+    """The conditions to compare; those of epochs (``in_time``) in the order in which they come."""
+    found = dict.fromkeys(condition.astype(str).tolist())
+    there = list(found) if in_time else sorted(found)
     if levels is not None:
         given = [level.strip() for level in levels.split(",")]
         if len(set(given)) != len(given) or not 2 <= len(given) <= MOST_LEVELS:

@@ -191,11 +191,12 @@ def print_contrast(found: Mapping[str, Any], names: Sequence[str], fit: Mapping[
     """The table of a contrast, and what it says; ``fit`` is the metrics.json of the run."""
     from prism_irl.report.contrast import section
 
-    shown = section(found, names, fit)
+    shown = section(found, names, {**fit, "step_seconds": None})  # for which a terminal is too narrow
     titles = [title for title, _ in shown.columns]
     columns = {"measure": ("what", 0)} | {title: (title, 0) for title in titles}
     rows = [
-        dict[str, Any](zip(titles, row.cells, strict=True)) | {"what": row.what, "style": "bold" if row.clear else None}
+        dict[str, Any](zip(titles, row.cells, strict=True))
+        | {"what": f"{row.what} ({row.unit})", "style": "bold" if row.clear else None}
         for row in shown.rows
     ]
     print_table(shown.title, rows, columns)

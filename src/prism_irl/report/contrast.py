@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from prism_irl.report.names import default_names
+from prism_irl.report.screen import in_seconds
 from prism_irl.report.verdict import Finding, doubts, listed, number, say, signed
 from prism_irl.storage import read_part
 
@@ -97,7 +98,7 @@ def section(contrast: Mapping[str, Any], names: Sequence[str] | None, fit: Mappi
         title,
         findings(contrast, names) + found,
         [(heading, "") for heading in (*levels, *compared, "p")] + [("adjusted p", "all questions")],
-        [_row(test, names, _of_pairs(contrast, test)) for test in contrast["tests"]],
+        [_row(test, names, _of_pairs(contrast, test), number(fit.get("step_seconds"))) for test in contrast["tests"]],
         say("how_compared", one=contrast),
         say("contrast_methods", one=contrast),
     )
@@ -169,9 +170,9 @@ def _p(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
 
 
-def _row(test: Mapping[str, Any], names: Sequence[str], pairs: Sequence[str]) -> Row:
+def _row(test: Mapping[str, Any], names: Sequence[str], pairs: Sequence[str], step: float | None) -> Row:
     n = len(test["groups"])
-    values = [_number(value, test) for value in test["values"] or [None] * n]
+    values = [_number(value, test, step) for value in test["values"] or [None] * n]
     ends = [_number(end, test) for end in test["interval"] or ()]
     between = " to ".join(ends) if ends and "–" not in ends else "–"
     compared = [_number(test["difference"], test), between] if n == 2 else ["; ".join(pairs) or "–"]
@@ -179,7 +180,10 @@ def _row(test: Mapping[str, Any], names: Sequence[str], pairs: Sequence[str]) ->
     return Row(_what(test, names), test["unit"], [*values, *compared, _p(test["p"]), _p(test["p_adjusted"])], clear)
 
 
-def _number(value: Any, test: Mapping[str, Any]) -> str:
-    """A number of a test, with as many digits as its measure needs."""
+def _number(value: Any, test: Mapping[str, Any], step: float | None = None) -> str:
+    """A number of a test, with as many digits as its measure needs; a dwell in seconds, too, where a step has them."""
     known = number(value)
-    return "–" if known is None else signed(known, 1 if test["measure"] == "dwell" else 3)
+    if known is None:
+        return "–"
+    dwell = test["measure"] == "dwell"
+    return signed(known, 1 if dwell else 3) + (f" ({in_seconds(known, step)})" if dwell and step is not None else "")
