@@ -15,12 +15,10 @@ from prism_irl.evaluation.checks import (
     around_switches,
     check,
     dwells,
-    individuality,
     ngrams,
     numbers,
     return_times,
     shares_of_lengths,
-    switch_places,
 )
 from prism_irl.evaluation.simulate import simulate
 from prism_irl.labels import boundaries
@@ -172,7 +170,6 @@ def test_return_times_count_from_entry_to_entry_within_a_trajectory():
 
 def test_switches_are_within_trajectories():
     np.testing.assert_array_equal(boundaries(ONE.intentions), [2, 4, 7])
-    np.testing.assert_allclose(switch_places(ONE, 4), [1 / 3, 1 / 3, 1 / 3, 0])
 
 
 def test_what_surrounds_a_switch_stays_in_its_trajectory():
@@ -181,12 +178,6 @@ def test_what_surrounds_a_switch_stays_in_its_trajectory():
     assert around[AROUND - 2] == 0.5  # steps 0 and 5
     assert around[AROUND + 1] == 1.0  # step 3 alone: step 8 does not exist
     assert np.isnan(around[0])
-
-
-def test_individuality_is_the_mean_distance_from_all_trajectories():
-    overall = np.array([3, 3, 2]) / 8
-    each = np.array([[3, 1, 1], [0, 2, 1]]) / np.array([[5], [3]])
-    np.testing.assert_allclose(individuality(ONE), (0.5 * np.abs(each - overall).sum(axis=1)).mean())
 
 
 def test_ngrams_never_cross_the_end_of_a_trajectory():
@@ -201,6 +192,10 @@ def test_numbers_of_one_behaviour():
     assert found["stays where it is", None, None] == 1 / 6
     assert found["goes straight back", None, None] == 2 / 4
     assert found["different states in a trajectory", None, None] == 2.5
+    overall = np.array([3, 3, 2]) / 8
+    each = np.array([[3, 1, 1], [0, 2, 1]]) / np.array([[5], [3]])
+    apart = (0.5 * np.abs(each - overall).sum(axis=1)).mean()
+    assert found["difference between trajectories", None, None] == pytest.approx(apart)
     assert found["dwell", 1, None] == 1.5
     assert found["share of the steps", 1, None] == 3 / 8
     assert found["time between visits", None, 0] == 2

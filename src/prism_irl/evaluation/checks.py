@@ -45,19 +45,10 @@ POINTS = 40
 
 @dataclass(frozen=True)
 class Statistic:
-    """One number of the data beside the simulations.
+    """One number of the data beside the simulations; what it is, `About` says.
 
-    Attributes
-    ----------
-    name, unit, intention, state : see `About`
-    data, mean, low, high : float
-        The data, the mean of the simulations, and the interval that a further simulation lies in, 95 of 100 times.
-    p : float
-        By rank among the simulations; two-sided, and one-sided for distances.
-    outside : bool
-        The data lies outside the interval.
-    spread : float
-        Standard deviation of the simulations.
+    ``low`` to ``high`` is the interval that a further simulation lies in, 95 of 100 times; ``p`` the rank among the
+    simulations, two-sided, and one-sided for distances; ``spread`` the standard deviation of the simulations.
     """
 
     name: str
@@ -129,16 +120,10 @@ def check(
     most_steps: int = MOST_STEPS,
     seed: int = 0,
 ) -> Checks:
-    """Simulate a fitted model beside the data and compare the two.
+    """Simulate a fitted model beside the data, which it labels (n,), and compare the two.
 
-    Parameters
-    ----------
-    labels : (n,) int
-        Intentions of the data, as `predict` of the model gives them.
-    simulations : int
-        How many; the rank of the data among R of them is at best 1 / (1 + R).
-    most_steps : int
-        Of one simulation; of more data some trajectories are taken, evenly.
+    The rank of the data among R simulations is at best 1 / (1 + R). Of more than ``most_steps`` steps some trajectories
+    are taken, evenly.
     """
     if simulations < 2:
         raise InputError(
@@ -167,29 +152,27 @@ def compare(
     places = [int(s) for s in np.argsort(-time.mean(axis=0), kind="stable")[:PLACES] if time[:, s].min() > 0]
     own = [numbers(one, places, n_intentions) for one in everybody]
     found = [_statistic(about, np.array([one[about] for one in own])) for about in own[0]]
-    distances = {About("where it is", "distance"): time}
-    distances[About("pairs of states", "distance")] = ngrams(everybody, 2, n_states)
-    distances[About("triples of states", "distance")] = ngrams(everybody, 3, n_states)
+    distances: list[tuple[str, int | None, FloatArray]] = [
+        ("where it is", None, time),
+        ("pairs of states", None, ngrams(everybody, 2, n_states)),
+        ("triples of states", None, ngrams(everybody, 3, n_states)),
+    ]
     if n_intentions > 1:
         for k in range(n_intentions):
             lengths = [dwells(one, k) for one in everybody]
             if len(lengths[0]):
-                distances[About("distribution of the dwell", "distance", intention=k)] = shares_of_lengths(lengths)
-        distances[About("where it switches", "distance")] = np.stack(
-            [switch_places(one, n_states) for one in everybody]
-        )
-    far = [_distance(about, shares) for about, shares in distances.items()]
+                distances.append(("distribution of the dwell", k, shares_of_lengths(lengths)))
+        switches = [np.bincount(one.states[boundaries(one.intentions)], minlength=n_states) for one in everybody]
+        shares = np.stack([counts / max(counts.sum(), 1) for counts in switches])
+        distances.append(("where it switches", None, shares))
+    far = [_distance(About(name, "distance", intention=k), shares) for name, k, shares in distances]
     most = np.sort(np.argsort(-time.mean(axis=0), kind="stable")[:MOST_STATES])
     return Checks(
         len(simulated),
         *sizes,
         [one for one in found if one is not None] + far,
         _curves(everybody, places, time, n_intentions),
-        {
-            "states": most.tolist(),
-            "data": time[0, most].tolist(),
-            "simulated": time[1:, most].mean(axis=0).tolist(),
-        },
+        {"states": most.tolist(), "data": time[0, most].tolist(), "simulated": time[1:, most].mean(axis=0).tolist()},
     )
 
 
@@ -229,20 +212,20 @@ def _interval(others: FloatArray, quantile: float) -> tuple[float, float, float]
 
 def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatArray, n_intentions: int) -> list[Curve]:
     found = []
-    kinds: list[tuple[dict[str, Any], list[IntArray]]] = []
-    if n_intentions > 1:
-        kinds += [
-            ({"kind": "dwell", "intention": k}, [dwells(one, k) for one in everybody]) for k in range(n_intentions)
-        ]
-    kinds += [({"kind": "return", "state": s}, [return_times(one, s) for one in everybody]) for s in places]
+    intentions = range(n_intentions if n_intentions > 1 else 0)
+    kinds: list[tuple[dict[str, Any], list[IntArray]]] = [
+        *(({"kind": "dwell", "intention": k}, [dwells(one, k) for one in everybody]) for k in intentions),
+        *(({"kind": "return", "state": s}, [return_times(one, s) for one in everybody]) for s in places),
+    ]
     for about, lengths in kinds:
         if not len(lengths[0]):
             continue
         x = np.unique(np.geomspace(1, max(int(np.quantile(lengths[0], 0.99)), 2), POINTS).round().astype(np.int64))
-        values = [_at_least(own, x) for own in lengths]
+        # share of the lengths that are x and more; where there are none, 0
+        values = [(len(own) - np.searchsorted(np.sort(own), x)) / max(len(own), 1) for own in lengths]
         found.append(_curve(x, np.stack(values), **about))
-    at = [boundaries(one.intentions) for one in everybody] if n_intentions > 1 else []
-    for k in range(n_intentions if at else 0):
+    at = [boundaries(one.intentions) for one in everybody] if intentions else []
+    for k in intentions:
         into = [steps[one.labels[steps] == k] for one, steps in zip(everybody, at, strict=True)]
         if not len(into[0]):
             continue
@@ -254,22 +237,12 @@ def _curves(everybody: Sequence[Behaviour], places: Sequence[int], time: FloatAr
     return found
 
 
-def _at_least(lengths: IntArray, x: IntArray) -> FloatArray:
-    """Share of the lengths that are x and more; NaN where there are none."""
-    n = len(lengths)
-    return (n - np.searchsorted(np.sort(lengths), x)) / n if n else np.full(len(x), np.nan)
-
-
 def _curve(x: IntArray, values: FloatArray, **about: Any) -> Curve:
     """Values (1 + R, len(x)) of the data, first, and of the simulations; what is not known counts as zero."""
     known = np.nan_to_num(values)
-    low, high = np.quantile(known[1:], (0.025, 0.975), axis=0)
-    own, mean = _rounded(known[0]), _rounded(known[1:].mean(axis=0))
-    return Curve(x=x.tolist(), data=own, mean=mean, low=_rounded(low), high=_rounded(high), **about)
-
-
-def _rounded(values: FloatArray) -> list[float]:
-    return [round(float(value), 5) for value in values]
+    rows = [known[0], known[1:].mean(axis=0), *np.quantile(known[1:], (0.025, 0.975), axis=0)]
+    data, mean, low, high = ([round(float(value), 5) for value in row] for row in rows)
+    return Curve(x=x.tolist(), data=data, mean=mean, low=low, high=high, **about)
 
 
 def _excerpt(demos: Demonstrations, most_steps: int) -> tuple[Demonstrations, IntArray]:
@@ -280,10 +253,8 @@ def _excerpt(demos: Demonstrations, most_steps: int) -> tuple[Demonstrations, In
     lengths = lengths[chosen]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(demos.offsets[chosen], lengths)
-    taken: dict[str, Any] = {name: getattr(demos, name) for name in demos.per_step}
-    kept: dict[str, Any] = {name: getattr(demos, name) for name in demos.per_trajectory}
-    fields = {name: values[steps] for name, values in taken.items() if values is not None}
-    fields |= {name: values[chosen] for name, values in kept.items() if values is not None}
+    rows: dict[str, Any] = dict.fromkeys(demos.per_step, steps) | dict.fromkeys(demos.per_trajectory, chosen)
+    fields = {name: getattr(demos, name)[own] for name, own in rows.items() if getattr(demos, name) is not None}
     return replace(demos, offsets=offsets, **fields), steps
 
 
@@ -310,13 +281,6 @@ class Behaviour:
     def visits(self) -> Segments:
         """Runs of one state."""
         return segments(self.states, self.offsets)
-
-    @cached_property
-    def cells(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Trajectory, state and number of steps of every pair of trajectory and state that occurs."""
-        n, lengths = int(self.states.max()) + 1, np.diff(self.offsets)
-        cells, counts = np.unique(np.repeat(np.arange(len(lengths)), lengths) * n + self.states, return_counts=True)
-        return cells // n, cells % n, counts
 
 
 class About(NamedTuple):
@@ -354,43 +318,30 @@ def around_switches(one: Behaviour, at: IntArray, state: int) -> FloatArray:
     return np.asarray(np.where(counts > 0, there.sum(axis=0) / np.maximum(counts, 1), np.nan))
 
 
-def individuality(one: Behaviour) -> float:
-    """Mean over trajectories of the total-variation distance of its share of states from that of all trajectories."""
-    lengths, (trajectories, states, counts) = np.diff(one.offsets), one.cells
-    overall = np.bincount(one.states) / len(one.states)
-    # Σ_s max(q_s − p_s, 0), to which only the states contribute that the trajectory has seen.
-    surplus = np.maximum(counts / lengths[trajectories] - overall[states], 0.0)
-    return float(surplus.sum() / len(lengths))
-
-
 def numbers(one: Behaviour, places: Sequence[int], n_intentions: int) -> dict[About, float]:
     """Every number of one behaviour; NaN where it has none."""
     s, first = one.states, np.zeros(len(one.states), bool)
     first[one.offsets[:-1]] = True
     stays = ~first[1:] & (s[1:] == s[:-1])
     back = ~first[1:-1] & ~first[2:] & (s[2:] == s[:-2]) & (s[2:] != s[1:-1])
+    lengths, overall = np.diff(one.offsets), np.bincount(s) / len(s)
+    own, counts = np.unique(np.repeat(np.arange(len(lengths)), lengths) * len(overall) + s, return_counts=True)
+    # total variation Σ_s max(q_s − p_s, 0), to which only the states contribute that a trajectory has seen
+    surplus = np.maximum(counts / lengths[own // len(overall)] - overall[own % len(overall)], 0.0)
     found = {
         About("stays where it is", "share"): stays.sum() / max((~first).sum(), 1),
         About("goes straight back", "share"): back.sum() / max((~first[1:-1] & ~first[2:]).sum(), 1),
-        About("different states in a trajectory", "states"): len(one.cells[0]) / (len(one.offsets) - 1),
-        About("difference between trajectories", "share"): individuality(one),
+        About("different states in a trajectory", "states"): len(own) / len(lengths),
+        About("difference between trajectories", "share"): float(surplus.sum() / len(lengths)),
     }
     for k in range(n_intentions if n_intentions > 1 else 0):
+        stay = dwells(one, k)
         found[About("share of the steps", "share", intention=k)] = (one.labels == k).mean()
-        found[About("dwell", "steps", intention=k)] = _mean(dwells(one, k))
+        found[About("dwell", "steps", intention=k)] = stay.mean() if len(stay) else np.nan
     for place in places:
-        found[About("time between visits", "steps", state=place)] = _mean(return_times(one, place))
+        times = return_times(one, place)
+        found[About("time between visits", "steps", state=place)] = times.mean() if len(times) else np.nan
     return {about: float(value) for about, value in found.items()}
-
-
-def _mean(values: npt.NDArray[Any]) -> float:
-    return float(values.mean()) if len(values) else np.nan
-
-
-def switch_places(one: Behaviour, n_states: int) -> FloatArray:
-    """Share of the switches that happen on entering each state, (S,)."""
-    counts = np.bincount(one.states[boundaries(one.intentions)], minlength=n_states)
-    return np.asarray(counts / max(counts.sum(), 1), dtype=np.float64)
 
 
 def ngrams(everybody: Sequence[Behaviour], n: int, n_states: int) -> FloatArray:
