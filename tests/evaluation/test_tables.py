@@ -10,7 +10,6 @@ import pytest
 from continuous_worlds import walking
 from prism_irl import Demonstrations, Intentions
 from prism_irl.evaluation.tables import (
-    COLUMNS,
     RARE,
     cell_table,
     goal_table,
@@ -93,7 +92,7 @@ def test_trips_begin_and_end_with_an_intention():
     distances = np.stack([3 - line, line])  # to state 3, and to state 0
     p = np.array([0.9, 0.8, 0.7, 0.6, 0.1, 0.2, 0.4, 0.3])
     found = trips(demos, np.stack([p, 1 - p], axis=1), distances)
-    assert list(found.columns) == list(COLUMNS)
+    assert list(found.columns) == "trajectory intention from to first last length shortest arrived probability".split()
     assert found["to"].tolist() == [3, 0, 0]
     assert found["from"].tolist() == [0, 2, 1]
     assert found["first"].tolist() == [0, 4, 0]

@@ -168,5 +168,5 @@ def test_goals_start_other_pairs_and_label_better_than_windows() -> None:
 def test_goals_need_places() -> None:
     x = [np.random.default_rng(0).normal(size=(30, 2)) for _ in range(4)]
     demos = Demonstrations.continuous(x, x)
-    with pytest.raises(InputError, match="looks for places among states"):
+    with pytest.raises(InputError, match="looks for places, and these states"):
         Intentions(2, switching="markov", rewards="features", starts="goals").fit(demos)

@@ -65,16 +65,10 @@ def edit_score(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike) -> flo
 
     100 · (1 − Levenshtein(segment labels) / the longer number of segments), averaged over trajectories.
     """
-    t, p = _matched_segments(true, predicted, offsets)
-    t_counts, p_counts = np.bincount(t.trajectories), np.bincount(p.trajectories)
-    longer = np.maximum(t_counts, p_counts)
-    distances = np.empty(len(longer))
-    # Chunks of similar size: one long trajectory does not pad all others, and memory stays bounded.
-    for chunk in np.array_split(np.argsort(longer), -(-len(longer) // 256)):
-        distances[chunk] = _levenshtein(
-            _padded(t, t_counts, chunk), t_counts[chunk], _padded(p, p_counts, chunk), p_counts[chunk]
-        )
-    return float(100 * (1 - distances / longer).mean())
+    both = _matched_segments(true, predicted, offsets)
+    own = (np.split(cut.labels, np.flatnonzero(np.diff(cut.trajectories)) + 1) for cut in both)
+    shares = [1 - _levenshtein(t, p) / max(len(t), len(p)) for t, p in zip(*own, strict=True)]
+    return float(100 * np.mean(shares))
 
 
 def f1_at(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike, overlap: float = 0.5) -> float:
@@ -124,27 +118,14 @@ def _matched_segments(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike)
     return segments(true, offsets), segments(match(true, predicted).labels, offsets)
 
 
-def _padded(cut: Segments, counts: IntArray, chosen: IntArray) -> IntArray:
-    """Segment labels of the chosen trajectories, one row each, padded with −1."""
-    position = np.arange(counts[chosen].max())
-    index = (counts.cumsum() - counts)[chosen, None] + position
-    inside = position < counts[chosen, None]
-    return np.where(inside, cut.labels[np.where(inside, index, 0)], -1)
-
-
-def _levenshtein(a: IntArray, a_counts: IntArray, b: IntArray, b_counts: IntArray) -> IntArray:
-    """(N,) edit distances between padded rows, the dynamic programme run over all rows at once."""
-    column = np.arange(b.shape[1] + 1)
-    row = np.tile(column, (len(a), 1))
-    distances = np.empty(len(a), np.int64)
-    for i in range(a.shape[1]):
-        substituted = row[:, :-1] + (b != a[:, i : i + 1])
-        row = np.column_stack([np.full(len(a), i + 1), np.minimum(substituted, row[:, 1:] + 1)])
+def _levenshtein(a: IntArray, b: IntArray) -> int:
+    """Edit distance of two sequences."""
+    row = column = np.arange(len(b) + 1)
+    for i, label in enumerate(a, 1):
+        row = np.append(i, np.minimum(row[:-1] + (b != label), row[1:] + 1))
         # Insertions: row[j] = min_{l ≤ j} row[l] + (j − l), a running minimum once j is taken off.
-        row = np.minimum.accumulate(row - column, axis=1) + column
-        done = a_counts == i + 1
-        distances[done] = row[done, b_counts[done]]
-    return distances
+        row = np.minimum.accumulate(row - column) + column
+    return int(row[-1])
 
 
 LABEL_METRICS = ("label_accuracy", "ari", "nmi", "boundary_f1", "edit_score", "f1_at_10", "f1_at_25", "f1_at_50")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -39,21 +39,9 @@ class Chooser(Protocol):
 
 
 def simulate(model: IntentionModel, demos: Demonstrations, mdp: MDP | None = None, seed: int = 0) -> Demonstrations:
-    """Let a fitted model act where the data were taken.
+    """Let a fitted model act where the data were taken; its labels are what `predict` says of several intentions.
 
-    Parameters
-    ----------
-    model : IntentionModel
-    demos : Demonstrations
-        Starts, lengths, groups, names and valid actions.
-    mdp : MDP, optional
-        Where actions lead; by default the dynamics of the fit, else counted from ``demos``.
-    seed : int
-
-    Returns
-    -------
-    Demonstrations
-        With several intentions, its labels are what `predict` says of it, as the labels of the data are.
+    Actions lead where ``mdp`` says, by default as in the fit, else as counted from ``demos``.
     """
     world = mdp or model.mdp_ or MDP.from_demonstrations(demos)
     with one_thread():
@@ -73,15 +61,14 @@ def walk(
 ) -> Demonstrations:
     """Trajectories with the starts, lengths, groups and names of ``demos``, whose actions somebody else chooses.
 
-    Parameters
-    ----------
-    demos : Demonstrations
-    mdp : MDP
-        Where actions lead. In dynamics that were counted, a pair that nobody saw leads back to its own state.
-    begin : function of trajectory indices (B,)
-        A new `Chooser` for them.
+    ``begin`` gives a new `Chooser` for trajectories (B,). In dynamics that were counted, a pair that nobody saw leads
+    back to its own state.
     """
-    _check(demos, mdp)
+    if (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
+        raise InputError(
+            f"The dynamics have {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations {demos.n_states} "
+            f"and {demos.n_actions}; simulate on the dynamics of the fit."
+        )
     states, actions = np.empty(demos.n_steps, np.int64), np.empty(demos.n_steps, np.int64)
     allowed = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
     successors = Successors(mdp)
@@ -103,33 +90,16 @@ def walk(
             lasts = lengths > t  # the others walk on unseen until the longest of them ends
             states[first[lasts] + t], actions[first[lasts] + t] = now[lasts], chosen[lasts]
             now = successors.draw(now * mdp.n_actions + chosen, generator)
-    return Demonstrations(
-        states,
-        actions,
-        demos.offsets,
-        demos.n_states,
-        demos.n_actions,
-        groups=demos.groups,
-        valid_actions=demos.valid_actions,
-        state_names=demos.state_names,
-        action_names=demos.action_names,
-        trajectory_names=demos.trajectory_names,
-    )
+    kept = ("groups", "valid_actions", "state_names", "action_names", "trajectory_names")
+    names: dict[str, Any] = {name: getattr(demos, name) for name in kept}
+    return Demonstrations(states, actions, demos.offsets, demos.n_states, demos.n_actions, **names)
 
 
 class TableChooser:
-    """Chooses by one table of policies, at the longest known context.
+    """Chooses by one table of policies (C, A), at the longest known context.
 
-    Parameters
-    ----------
-    policies : (C, A)
-    contexts : Contexts
-        Rows of the table.
-    n_trajectories : int
-    accents, who : Accents and (B,) int64, optional
-        How individuals differ, and which of them walks each trajectory.
-    kernels : ChoiceKernels, optional
-        What slow traces of past choices do.
+    ``accents`` say how individuals differ, ``who`` (B,) which of them walks each trajectory, and ``kernels`` what slow
+    traces of past choices do.
     """
 
     def __init__(
@@ -152,11 +122,9 @@ class TableChooser:
         chosen: FloatArray = self.policies[rows]
         if self.accents is not None and self.who is not None:
             chosen = chosen * self.accents.at(rows, self.who)
-        return (
-            chosen
-            if self.kernels is None or self.traces is None
-            else chosen * self.kernels.factors(self.traces, states)
-        )
+        if self.kernels is not None and self.traces is not None:
+            chosen = chosen * self.kernels.factors(self.traces, states)
+        return chosen
 
     def take(self, actions: IntArray) -> None:
         """Remember what was chosen, where contexts or kernels read it."""
@@ -195,11 +163,3 @@ def draw(weights: FloatArray, generator: np.random.Generator) -> IntArray:
 def push(recent: IntArray, states: IntArray) -> IntArray:
     """Recent states (B, L), newest first, after entering ``states`` (B,)."""
     return np.concatenate([states[:, None], recent[:, :-1]], axis=1)
-
-
-def _check(demos: Demonstrations, mdp: MDP) -> None:
-    if (mdp.n_states, mdp.n_actions) != (demos.n_states, demos.n_actions):
-        raise InputError(
-            f"The dynamics have {mdp.n_states} states and {mdp.n_actions} actions, the demonstrations {demos.n_states} "
-            f"and {demos.n_actions}; simulate on the dynamics of the fit."
-        )

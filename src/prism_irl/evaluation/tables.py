@@ -116,21 +116,19 @@ def state_rewards(model: Any, *, own: bool = False) -> FloatArray | None:
     return _seen(model, rewards)
 
 
-def state_values(model: Any) -> FloatArray | None:
-    """(K, S) value of each state under the reward of `state_rewards`; None and NaN as there."""
-    found = explanation(model) if getattr(model, "n_states_", MAX_STATES + 1) <= MAX_STATES else None
-    return None if found is None or found.values is None else _seen(model, found.values)
-
-
 def on_map(
     model: Any, demos: Demonstrations, probabilities: npt.ArrayLike
 ) -> tuple[FloatArray | None, FloatArray | None]:
-    """`state_rewards` and `state_values` as a page shows them: NaN where an intention hardly ever chose, too."""
+    """`state_rewards` and their values (K, S) as a page shows them: NaN where an intention hardly ever chose, too."""
     often = often_enough(choice_counts(demos, probabilities))
-    rewards, values = state_rewards(model), state_values(model)
+    rewards, found = state_rewards(model), None
     if rewards is not None:
         rewards = np.where(often | ~leaves_choice(demos), rewards, np.nan)
-    return rewards, None if values is None else np.where(often, values, np.nan)
+    if getattr(model, "n_states_", MAX_STATES + 1) <= MAX_STATES:
+        found = explanation(model)
+    if found is None or found.values is None:
+        return rewards, None
+    return rewards, np.where(often, _seen(model, found.values), np.nan)
 
 
 def _seen(model: Any, rewards: FloatArray) -> FloatArray:
@@ -257,34 +255,14 @@ def _named(ids: npt.NDArray[Any], names: Sequence[str] | None) -> npt.NDArray[An
     return ids if names is None else np.array(names, dtype=object)[ids]
 
 
-COLUMNS = (*("trajectory", "intention", "from", "to", "first", "last", "length", "shortest", "arrived", "probability"),)
-
-
 def trips(demos: Demonstrations, probabilities: FloatArray, distances: FloatArray) -> pd.DataFrame:
     """One row per trip: consecutive steps of a trajectory with the same likeliest intention.
 
-    Parameters
-    ----------
-    demos : Demonstrations
-    probabilities : (n, K)
-        P(z_t=k | everything), as `predict_proba` gives it.
-    distances : (K, S)
-        Expected steps from every state to the place of each intention by the shortest way, 0 at the place
-        (`RewardModel.distances`).
-
-    Returns
-    -------
-    DataFrame with the columns
-
-    - ``trajectory``: its name, or its number where it has none
-    - ``intention``: number of the intention
-    - ``from``, ``to``: place of the first step, and the place of the intention, by their names, else as numbers
-    - ``first``, ``last``: steps within the trajectory, from 0, both included
-    - ``length``: steps from the first one until the place is reached, or until the trip ends
-    - ``shortest``: expected steps of the shortest way from there, so that shortest / length says how direct the way is;
-      empty where the intention has no place
-    - ``arrived``: whether the place is reached on the trip, or by its last step
-    - ``probability``: mean probability of the intention during the trip
+    ``probabilities`` (n, K) are those of `predict_proba`, ``distances`` (K, S) expected steps from every state to the
+    place of each intention by the shortest way, 0 at the place (`RewardModel.distances`). ``first`` and ``last`` are
+    steps within the trajectory, from 0, both included; ``length`` those until the place is reached, or until the trip
+    ends; ``shortest`` those of the shortest way, empty where the intention has no place; ``arrived``, whether the place
+    is reached on the trip, or by its last step; ``probability``, the mean of the intention's.
     """
     labels = probabilities.argmax(axis=1)
     n = demos.n_steps
@@ -316,7 +294,7 @@ def trips(demos: Demonstrations, probabilities: FloatArray, distances: FloatArra
         "arrived": arrived,
         "probability": (sums[ends + 1] - sums[begins]) / (ends + 1 - begins),
     }
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows)
 
 
 def place_table(demos: Demonstrations, distances: FloatArray, facts: Mapping[str, FloatArray]) -> pd.DataFrame:

@@ -66,11 +66,7 @@ def triage(inferred: Inference, demos: Demonstrations, names: Sequence[str]) -> 
         raise InputError(
             f"There are {len(demos)} episodes; from {FEWEST} on it can be said which are unlike the others."
         )
-    found = [
-        *_unlikely(inferred.log_likelihood, demos),
-        *_phases(inferred.labels, demos, names),
-        *_rests(demos),
-    ]
+    found = [*_unlikely(inferred.log_likelihood, demos), *_phases(inferred.labels, demos, names), *_rests(demos)]
     by_episode: dict[str, list[Finding]] = {demos.name_of(i): [] for i in range(len(demos))}
     for one in found:
         by_episode[one.episode].append(one)

@@ -30,21 +30,10 @@ if TYPE_CHECKING:
 
 
 def canonical_reward(mdp: MDP, reward: npt.ArrayLike, states: BoolArray | None = None) -> FloatArray:
-    """Reward without shaping and scale: the advantages of the uniform policy, divided by their length.
+    """Reward (S, A) without shaping (`MDP.level`), divided by its length over the ``states`` (S,) that count.
 
-    `MDP.level` takes the shaping away; the length is taken over the states that count.
-
-    Parameters
-    ----------
-    mdp : MDP
-        Dynamics and discount.
-    reward : (S, A) or (S,)
-    states : (S,) bool, optional
-        States that count; all of them when absent.
-
-    Returns
-    -------
-    (S, A), zero for invalid actions and for states that do not count; all zero for a reward that prefers nothing.
+    Zero for invalid actions and for states that do not count; all zero for a ``reward`` (S, A) or (S,) that prefers
+    nothing.
     """
     advantages, values = mdp.level(reward)
     if states is not None:
@@ -68,12 +57,8 @@ def reward_distance(mdp: MDP, one: npt.ArrayLike, other: npt.ArrayLike, states: 
 class EVD(NamedTuple):
     """Expected value difference of a recovered policy, under the true reward and dynamics.
 
-    Attributes
-    ----------
-    mean : float
-        Mean over states of |V*(s) − V^π̂(s)|, V* being the value of the expert's policy.
-    start : float
-        V^π̂(s0) − V*(s0): negative where the recovered policy earns less than the expert.
+    ``mean`` over states of |V*(s) − V^π̂(s)|, V* being the value of the expert's policy; ``start``, V^π̂(s0) − V*(s0), is
+    negative where the recovered policy earns less.
     """
 
     mean: float
@@ -110,21 +95,16 @@ class Truth:
         n_true = len(self.names)
         policies, rewards = recovered_policies(model, test, n_true), recovered_rewards(model, test, n_true)
         result: dict[str, float] = {}
-        for k, name in enumerate(self.names):
+        for k, (name, reward) in enumerate(zip(self.names, self.rewards, strict=False)):
             if policies is not None:
-                result |= self._value_differences(policies[k], k, name)
+                evd = expected_value_difference(self.mdp, reward, self.policies[k], policies[k], start=self.start)
+                result |= {f"evd_{name}": evd.mean, f"evd_s0_{name}": evd.start}
+            if policies is not None and self.entered is not None:
+                values = [self.mdp.policy_evaluation(p[k], reward) for p in (policies, self.policies)]
+                result[f"evd_entered_{name}"] = float(np.abs(values[0] - values[1])[self.entered].mean())
             if rewards is not None:
-                distance = reward_distance(self.mdp, rewards[k], self.rewards[k], self.entered)
-                result[f"reward_distance_{name}"] = distance
+                result[f"reward_distance_{name}"] = reward_distance(self.mdp, rewards[k], reward, self.entered)
         return result
-
-    def _value_differences(self, policy: FloatArray, k: int, name: str) -> dict[str, float]:
-        evd = expected_value_difference(self.mdp, self.rewards[k], self.policies[k], policy, start=self.start)
-        found = {f"evd_{name}": evd.mean, f"evd_s0_{name}": evd.start}
-        if self.entered is not None:
-            values = [self.mdp.policy_evaluation(p, self.rewards[k]) for p in (policy, self.policies[k])]
-            found[f"evd_entered_{name}"] = float(np.abs(values[0] - values[1])[self.entered].mean())
-        return found
 
 
 def recovered_order(model: IntentionModel, demos: Demonstrations, n_true: int) -> list[int]:
@@ -230,20 +210,12 @@ def expected_value_difference(
     recovered_policy: npt.ArrayLike,
     start: int | npt.ArrayLike,
 ) -> EVD:
-    """Compare what the recovered and the expert's policy earn under the true reward and the dynamics of `mdp`.
+    """Compare what two policies (S, A) of one intention earn under the true reward (S, A) and the true dynamics.
 
-    Parameters
-    ----------
-    mdp : MDP
-        True dynamics and discount.
-    true_reward, expert_policy, recovered_policy : (S, A)
-        For one intention.
-    start : int or (S,)
-        The start state s0, or a distribution over start states.
+    ``start`` is the state s0, or a distribution (S,) over start states.
     """
-    difference = mdp.policy_evaluation(recovered_policy, true_reward) - mdp.policy_evaluation(
-        expert_policy, true_reward
-    )
+    recovered, expert = (mdp.policy_evaluation(policy, true_reward) for policy in (recovered_policy, expert_policy))
+    difference = recovered - expert
     where, n = np.asarray(start), len(difference)
     if where.ndim == 0 and where.dtype.kind in "iu" and 0 <= where < n:
         where = np.eye(n)[where]

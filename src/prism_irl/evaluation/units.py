@@ -242,43 +242,22 @@ def count_units(
 
     ``own`` gives the model that a unit, and its demonstrations, are counted with, where it is not the same for all.
     """
-    K, S = model.n_intentions, demos.n_states
-    parts = [demos.subset(unit == u) for u in range(int(unit.max()) + 1)]
-    posteriors = [_posterior(model if own is None else own(u, part), part) for u, part in enumerate(parts)]
-    transitions = np.stack([_transitions(p, t, part) for (p, t), part in zip(posteriors, parts, strict=True)])
-    steps = np.array([part.n_steps for part in parts], float)
-    usage = np.stack([p.mean(axis=0) for p, _ in posteriors])
-    occupancy = np.stack([np.bincount(part.states, minlength=S) / part.n_steps for part in parts])
-    choices = np.stack([choice_counts(part, p) / part.n_steps for (p, _), part in zip(posteriors, parts, strict=True)])
-    dwell = np.stack(
-        [_segments(p.argmax(axis=1), part, K) / part.n_steps for (p, _), part in zip(posteriors, parts, strict=True)]
-    )
-    measures, over, under = _ratios(usage, transitions / steps[:, None, None], dwell)
-    return Counts(measures, over, under, occupancy, choices, steps.mean())
-
-
-def _posterior(model: Any, part: Demonstrations) -> tuple[FloatArray, FloatArray | None]:
-    """Responsibilities (n, K), and the expected number of steps from j to k where the model counts them."""
-    K = model.n_intentions
-    if hasattr(model, "posterior"):
-        found = model.posterior(part)
-        pairs = found.transitions
-        return found.responsibilities, None if pairs is None or pairs.shape != (K, K) else pairs
-    return np.asarray(model.predict_proba(part)), None
-
-
-def _transitions(p: FloatArray, pairs: FloatArray | None, part: Demonstrations) -> FloatArray:
-    if pairs is not None:
-        return pairs
-    K, labels, later = p.shape[1], p.argmax(axis=1), np.flatnonzero(~part.first_steps)
-    return np.bincount(labels[later - 1] * K + labels[later], minlength=K * K).reshape(K, K).astype(float)
-
-
-def _segments(labels: IntArray, part: Demonstrations, n_intentions: int) -> FloatArray:
-    """Steps and number of the segments of every intention, (2, K)."""
-    cut = segments(labels, part.offsets)
-    steps = np.bincount(labels, minlength=n_intentions)
-    return np.stack([steps, np.bincount(cut.labels, minlength=n_intentions)]).astype(float)
+    K, rows = model.n_intentions, []
+    for u in range(int(unit.max()) + 1):
+        part = demos.subset(unit == u)
+        asked, n = model if own is None else own(u, part), part.n_steps
+        found = asked.posterior(part) if hasattr(asked, "posterior") else None
+        p = np.asarray(asked.predict_proba(part)) if found is None else found.responsibilities
+        labels, pairs = p.argmax(axis=1), None if found is None else found.transitions
+        if pairs is None or pairs.shape != (K, K):  # the model does not expect them
+            later = np.flatnonzero(~part.first_steps)
+            pairs = np.bincount(labels[later - 1] * K + labels[later], minlength=K * K).reshape(K, K)
+        cut = segments(labels, part.offsets)
+        dwell = np.stack([np.bincount(labels, minlength=K), np.bincount(cut.labels, minlength=K)])
+        occupancy = np.bincount(part.states, minlength=demos.n_states)
+        rows.append((p.mean(axis=0), pairs / n, dwell / n, occupancy / n, choice_counts(part, p) / n, n))
+    usage, moves, dwells, places, choices, steps = (np.array(column) for column in zip(*rows, strict=True))
+    return Counts(*_ratios(usage, moves, dwells), places, choices, float(steps.mean()))
 
 
 def _ratios(usage: FloatArray, pairs: FloatArray, dwell: FloatArray) -> tuple[list[Measure], FloatArray, FloatArray]:

@@ -87,12 +87,12 @@ DEFAULT_BACKOFF = 5.0
 
 
 class HistoryChoice(NamedTuple):
-    """What was chosen, and everything that was tried."""
+    """What was chosen, and all that was tried (intentions, length, backoff, log_likelihood per step)."""
 
     length: int
     backoff: float
     tried: list[dict[str, float]]
-    """Rows of intentions, length, backoff and log_likelihood per validation step."""
+    score: float = -np.inf
 
 
 def chosen_history(model: Any, demos: Demonstrations) -> HistoryChoice:
@@ -157,27 +157,13 @@ def choose_history(
     short Markov chains with the K intentions wanted, which divide the same data among K policies, decide between the
     lengths and strengths that the screen leaves.
 
-    Parameters
-    ----------
-    train, validation : Demonstrations
-        Both parts of the training data; nothing else is looked at.
-    n_intentions : int
-        K of the model that will be fitted.
-    lengths, backoffs : sequences
-        What to choose among, in increasing order; a single entry is a decision already made.
-    smoothing : float
-        Pseudo-count of every valid action in every state.
-    seed : int
-        Of the starts, the same for every candidate, so that candidates differ in what is compared alone.
-    gain : float
-        Nats per step that a longer history must gain with one intention.
-    reads : {"states", "actions", "both"}
-        What the histories are made of.
+    ``lengths`` and ``backoffs`` increase; a longer history must gain ``gain`` nats per step with one intention. Every
+    candidate has the starts of ``seed``, so that candidates differ in what is compared alone.
     """
     search = _Search(train, validation, smoothing, seed, reads)
-    length, backoff = search.screen(lengths, backoffs, gain)
+    length, backoff, top = search.screen(lengths, backoffs, gain)
     if n_intentions == 1:
-        return HistoryChoice(length, backoff, search.tried)
+        return HistoryChoice(length, backoff, search.tried, top)
     # One axis after the other: the best strength hardly depends on the length once there is memory at all.
     best, score = length, -np.inf
     for candidate in search.near(lengths):
@@ -191,7 +177,7 @@ def choose_history(
         found = search.chain(n_intentions, best, candidate_strength)
         if found > max(score, reference + CHAIN_GAIN):
             strength, score = candidate_strength, found
-    return HistoryChoice(best, strength, search.tried)
+    return HistoryChoice(best, strength, search.tried, score)
 
 
 class _Search:
@@ -204,8 +190,8 @@ class _Search:
         self.tried: list[dict[str, float]] = []
         self._longest = Contexts(train.n_states)
 
-    def screen(self, lengths: Sequence[int], backoffs: Sequence[float], gain: float) -> tuple[int, float]:
-        """Try every combination with one intention; return the best."""
+    def screen(self, lengths: Sequence[int], backoffs: Sequence[float], gain: float) -> tuple[int, float, float]:
+        """Try every combination with one intention; return the best and its likelihood."""
         best, length, backoff = -np.inf, int(lengths[0]), float(backoffs[0])
         for candidate in lengths:
             data, held_out, contexts = self._data(candidate)
@@ -217,13 +203,12 @@ class _Search:
                 self._remember(1, candidate, strength, score)
                 if score > best + (gain if candidate > length else 0.0):
                     best, length, backoff = score, int(candidate), float(strength)
-        return length, backoff
+        return length, backoff, float(best)
 
     def near(self, lengths: Sequence[int]) -> list[int]:
         """Lengths that the screen leaves: those whose best strength comes near the best of all."""
-        tops = {
-            length: max(row["log_likelihood"] for row in self.tried if row["length"] == length) for length in lengths
-        }
+        rows = sorted(self.tried, key=lambda row: row["log_likelihood"])
+        tops = {row["length"]: row["log_likelihood"] for row in rows}
         return [int(length) for length in lengths if tops[length] >= max(tops.values()) - SCREEN_MARGIN]
 
     def chain(self, n_intentions: int, length: int, backoff: float) -> float:

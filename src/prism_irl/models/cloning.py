@@ -34,13 +34,9 @@ CLIP = 1.0
 
 
 class CloningNetwork(HistoryNetwork):
-    """`HistoryNetwork` with dropout around its LSTM, whose outputs are log-probabilities of the valid actions.
+    """`HistoryNetwork` whose outputs are log-probabilities of the valid actions (S, A).
 
-    Parameters
-    ----------
-    valid_actions : (S, A) bool, optional
-    dropout : float
-        Applied to the tokens and to the summaries of the past.
+    Dropout is applied to the tokens and to the summaries of the past.
     """
 
     valid: Tensor
@@ -56,17 +52,9 @@ class CloningNetwork(HistoryNetwork):
         hidden: int,
         dropout: float,
     ) -> None:
-        super().__init__(
-            "lstm",
-            n_states=n_states,
-            n_actions=n_actions,
-            n_observations=n_observations,
-            n_outputs=n_actions,
-            embedding=embedding,
-            hidden=hidden,
-            observe="past",
-            token_scale=0.5,
-        )
+        sizes: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions, "n_observations": n_observations}
+        sizes |= {"n_outputs": n_actions, "embedding": embedding, "hidden": hidden}
+        super().__init__("lstm", **sizes, observe="past", token_scale=0.5)
         self.dropout = nn.Dropout(dropout)
         valid = torch.ones(n_states + 1, n_actions, dtype=torch.bool)  # one row more: states that the fit never saw
         if valid_actions is not None:
@@ -106,24 +94,14 @@ class BehaviourCloning(IntentionModel):
 
     Parameters
     ----------
-    hidden, embedding : int
-        Sizes of the LSTM and of its tokens E_s(s_t) + E_a(a_{t-1}).
-    dropout : float
-        Without it the network knows the training trajectories by heart after a few passes.
-    learning_rate : float
-        Peak of AdamW's learning rate, after a short warm-up and before a cosine decay to zero.
-    weight_decay : float
-    batch_size : int
-        Trajectories per minibatch.
-    max_epochs : int or None
-        Passes over the data. None takes 40, or more on small data until there were 400 updates.
-    patience : int or None
-        Epochs without a rise of the validation likelihood before stopping; None (the default) runs all of them, as
-        the decay of the learning rate brings its gains late. The best epoch is kept either way.
-    validation_fraction : float
-        Share of the training trajectories that chooses the epoch. The last epoch is kept when it is 0.
-    device : {"auto", "cpu", "cuda"}
-    seed : int
+    hidden, embedding : sizes of the LSTM and of its tokens E_s(s_t) + E_a(a_{t-1})
+    dropout : without it the network knows the training trajectories by heart after a few passes
+    learning_rate : peak of AdamW's learning rate, after a short warm-up and before a cosine decay to zero
+    batch_size : trajectories per minibatch
+    max_epochs : passes over the data; None takes 40, or more on small data until there were 400 updates
+    patience : epochs without a rise of the validation likelihood before stopping; None runs all of them, as the decay
+        of the learning rate brings its gains late; the best epoch is kept either way
+    validation_fraction : share of the training trajectories that chooses the epoch; without it the last one is kept
 
     Attributes
     ----------
@@ -183,7 +161,10 @@ class BehaviourCloning(IntentionModel):
         for epoch in range(1, epochs + 1):
             row = {"epoch": float(epoch), "train": self._epoch(train, adam, schedule, generator)}
             if validation is not None:
-                row["validation"] = self._mean_log_likelihood(validation)
+                self.network_.eval()
+                with torch.no_grad():
+                    total = sum(float(_taken(self.network_(batch), batch).sum()) for batch in validation.batches)
+                row["validation"] = total / validation.demos.n_steps
             self.monitor_.append(row)
             if validation is None or row["validation"] > best:
                 best, self.best_epoch_ = row.get("validation", best), epoch
@@ -212,12 +193,6 @@ class BehaviourCloning(IntentionModel):
             schedule.step()
             total += float(likelihood.detach().sum())
         return total / train.demos.n_steps
-
-    @torch.no_grad()
-    def _mean_log_likelihood(self, data: Prepared) -> float:
-        self.network_.eval()
-        total = sum(float(_taken(self.network_(batch), batch).sum()) for batch in data.batches)
-        return total / data.demos.n_steps
 
     def _check_parameters(self) -> None:
         given = [name for name in ("max_epochs", "patience") if getattr(self, name) is not None]

@@ -65,11 +65,8 @@ def default_pair(demos: Demonstrations) -> tuple[str, str, str]:
     """Switching and rewards for demonstrations, and why these, in one sentence."""
     if demos.state_space.continuous:
         if are_positions(demos):
-            return (
-                "state",
-                "landmarks",
-                "Commands move a position: intentions are places, and switching sees where it is.",
-            )
+            why = "Commands move a position: intentions are places, and switching sees where it is."
+            return "state", "landmarks", why
         chain = "States and actions are numbers: policies on features with a Markov chain."
         return *usual_pair(continuous=True), "These demonstrations have phases." if suits_phases(demos) else chain
     if demos.observations is not None:  # covariates, which neither arrival nor a constant kernel reads
@@ -149,28 +146,18 @@ def number_of_policies(
         error = np.sqrt(len(gain)) * gain.std(ddof=1)
         return bool(gain.sum() > max(least * demos.n_steps, errors * error))
 
-    scores = [left_out(lambda train: fit(1, train))]
+    scores, best = [left_out(lambda train: fit(1, train))], 1
     seen = min(len(np.unique(train.states.astype(np.int64) * train.n_actions + train.actions)) for train, _ in parts)
-    while len(scores) < min(MOST_POLICIES, seen):
+    while best == len(scores) < min(MOST_POLICIES, seen):
         scores.append(left_out(lambda train: fit(len(scores) + 1, train)))
-        if not clearly(scores[-1] - scores[-2], LEAST_GAIN, ERRORS):
-            break
+        best += clearly(scores[-1] - scores[-2], LEAST_GAIN, ERRORS)
     habit = left_out(lambda train: NGram().fit(train))
     tried = {str(K): float(one.sum() / demos.n_steps) for K, one in enumerate(scores, 1)}
     tried["habit"] = float(habit.sum() / demos.n_steps)
-    best = next(
-        (K for K in range(1, len(scores)) if not clearly(scores[K] - scores[K - 1], LEAST_GAIN, ERRORS)), len(scores)
-    )
     if best == 1:
         return 1, "A second policy does not predict left-out trajectories better: one intention.", tried
     if not clearly(scores[best - 1] - habit, 0.0, 1.0):
-        return (
-            1,
-            f"A habit with a memory predicts left-out trajectories as well as {best} policies: one intention.",
-            tried,
-        )
-    return (
-        best,
-        f"Left-out trajectories ask for {best} of them, which predict better than a habit with a memory.",
-        tried,
-    )
+        why = f"A habit with a memory predicts left-out trajectories as well as {best} policies: one intention."
+        return 1, why, tried
+    why = f"Left-out trajectories ask for {best} of them, which predict better than a habit with a memory."
+    return best, why, tried

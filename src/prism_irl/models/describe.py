@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from prism_irl import em
-from prism_irl.arrays import BoolArray, FloatArray, IntArray
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.continuous import seconds_between
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
 from prism_irl.data.read import Table
@@ -43,28 +42,23 @@ def describe(
     hz: float | None = None,
     **further: Any,
 ) -> FitResult:
-    """Return what a fitted model found in the data.
+    """Return what a fitted model found in the data of its fit.
 
     Parameters
     ----------
-    data : Table or Demonstrations
-        Those of the fit.
-    events : {name: (n,) bool}, optional
-        Steps at which something happened, to be marked.
-    layout : dict, optional
-        Where states lie (`report.places`); by default found from their names and moves.
-    simulations : int
-        How often the model is simulated beside the data; 0 leaves that out.
-    references : bool
-        Fit what has no intentions beside it.
-    known_dynamics : bool
-        Dynamics were given and not counted.
-    hz : float, optional
-        Steps per second, where the data have no times that say it.
-    further
-        ``intervals``, ``effects``, ``evidence`` and ``tokens`` of `FitResult`.
+    events : {name: (n,) bool}, steps at which something happened, to be marked
+    layout : where states lie (`report.places`); by default found from their names and moves
+    simulations : how often the model is simulated beside the data; 0 leaves that out
+    references : whether what has no intentions is fitted beside it
+    known_dynamics : dynamics were given and not counted
+    hz : steps per second, where the data have no times that say it
+    further : ``intervals``, ``effects``, ``evidence`` and ``tokens`` of `FitResult`
     """
-    table = data if isinstance(data, Table) else _bare_table(data)
+    if isinstance(data, Table):
+        table = data
+    else:  # demonstrations without rows
+        states, actions = Vocabulary(data.state_names, data.n_states), Vocabulary(data.action_names, data.n_actions)
+        table = Table(data, None, np.arange(data.n_steps), states, actions, None)
     demos, K = table.demonstrations, model.n_intentions
     found = infer_once(model, demos)
     validation = _validation_trajectories(model, demos)
@@ -78,7 +72,12 @@ def describe(
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
     wanted = None if model.rewards_model_ is None else model.rewards_model_.state_rewards
     notes = [*notes, *_without_goals(wanted)]
-    simple, labellings = _baselines(model, demos, found.labels)
+    simple: dict[str, Any] = {}
+    labellings = None
+    if demos.state_space.continuous and K > 1:
+        from prism_irl.models.phase_baselines import phase_baselines  # here, because it imports torch
+
+        simple, labellings = phase_baselines(demos, K, found.labels)
     stable = model.stability(demos)
     later = np.flatnonzero(~demos.first_steps)
     pairs = found.labels[later - 1] * K + found.labels[later]
@@ -178,12 +177,6 @@ def step_seconds(demos: Demonstrations) -> float | None:
     return float(f"{usual:.6g}") if low > 0.75 * usual and high < 1.25 * usual else None
 
 
-def _bare_table(demos: Demonstrations) -> Table:
-    """Demonstrations without rows as a table."""
-    states, actions = Vocabulary(demos.state_names, demos.n_states), Vocabulary(demos.action_names, demos.n_actions)
-    return Table(demos, None, np.arange(demos.n_steps), states, actions, None)
-
-
 def _shown(
     model: IntentionModel,
     demos: Demonstrations,
@@ -227,17 +220,6 @@ def em_course(model: IntentionModel) -> dict[str, Any] | None:
         "seconds": sum(start["seconds"] for start in model.starts_),
         "starts": len(model.starts_),
     }
-
-
-def _baselines(
-    model: IntentionModel, demos: Demonstrations, labels: IntArray
-) -> tuple[dict[str, Any], pd.DataFrame | None]:
-    """How simpler methods label continuous data, and what they say of every step."""
-    if not demos.state_space.continuous or model.n_intentions == 1:
-        return {}, None
-    from prism_irl.models.phase_baselines import phase_baselines  # here, because it imports torch
-
-    return phase_baselines(demos, model.n_intentions, labels)
 
 
 def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> BoolArray:

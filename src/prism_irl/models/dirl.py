@@ -63,21 +63,12 @@ class DIRL(IntentionModel):
 
     Parameters
     ----------
-    n_intentions : int
-        Number of goal maps M.
-    window : int or None
-        Length T of the windows. None takes the longest trajectory, at most 500: trajectories may end early, as only
-        counts per position matter, and positions that few of them reach are held by the random walk.
-    discount : float
-        γ; replaces that of an MDP that is given to `fit`.
-    sigma : float
-        Standard deviation of one step of the random walk.
-    l2 : float
-        Penalty l2 · Σ u_m(s)² on the maps.
-    learning_rate_maps, learning_rate_weights : float
-    n_rounds, steps_per_round : int
-    seed : int
-        Draws the first maps.
+    n_intentions : number of goal maps M
+    window : length T of the windows; None takes the longest trajectory, at most 500
+    discount : γ; replaces that of an MDP that is given to `fit`
+    sigma : standard deviation of one step of the random walk
+    l2 : penalty l2 · Σ u_m(s)² on the maps
+    seed : draws the first maps
 
     Attributes
     ----------
@@ -264,11 +255,9 @@ def plan(mdp: MDP, rewards: FloatArray, start: FloatArray | None = None, toleran
         if horizon * float((high - low).max()) <= 2 * tolerance:
             return Plan((v + middle).T, (ahead - soft).transpose(2, 0, 1))
         policies *= discount / total
-        expected = partial(_expected, P, policies)
         # A direction twenty times closer to the solution than v is good enough to be replaced by the next one.
-        v = v + _fixed_point(
-            expected, change, middle, (1 - discount) * max(tolerance, 0.05 * float(np.abs(change).max()))
-        )
+        enough = (1 - discount) * max(tolerance, 0.05 * float(np.abs(change).max()))
+        v = v + _fixed_point(partial(_expected, P, policies), change, middle, enough)
     raise InputError(f"Planning did not converge with discount {discount}; lower it or the learning rates.")
 
 
@@ -296,13 +285,8 @@ def gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Derivative of Σ_t Σ_sa n_t(s, a) log π_t(a|s) with respect to r_t(s), (T, S), and ρ for the next call.
 
-    Parameters
-    ----------
-    counts, policies : (T, S, A)
-    start : (T, S)
-        First guess of ρ, zeros or that of the last call.
-    tolerance : float
-        Largest change of the last sweep, relative to the largest entry of γ Pᵀ n − N.
+    ``counts`` and ``policies`` are (T, S, A), ``start`` (T, S) is the first guess of ρ, and ``tolerance`` the largest
+    change of the last sweep, relative to the largest entry of γ Pᵀ n − N.
     """
     n, pi = (np.ascontiguousarray(x.transpose(1, 2, 0)) for x in (counts, policies))
     T = n.shape[-1]

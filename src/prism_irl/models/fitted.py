@@ -5,6 +5,7 @@ Rewards are solved when somebody asks: as planned where the reward model plans, 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -89,13 +90,12 @@ class FittedPair(IntentionModel):
     found_: Any = None
     state_reward_: StateReward | None = None
 
+    _new_start: Callable[[int, Demonstrations], em.Start]
+
     @property
+    @abstractmethod
     def reward_options(self) -> RewardOptions:
         """Options of the reward model."""
-        raise not_fitted(f"{type(self).__name__} does not say what its rewards are.")
-
-    def _new_start(self, index: int, demos: Demonstrations) -> em.Start:
-        raise not_fitted(f"{type(self).__name__} does not say how to build its components.")
 
     def _prepare(self, demos: Demonstrations) -> Prepared:
         return Prepared.of(demos, self.contexts_, self.device_)
@@ -135,12 +135,11 @@ class FittedPair(IntentionModel):
             data = self._prepare(self._check_new(demos))
             return self.switching_.expectation(data, self._emission(data))
         found: list[FloatArray] = []
+        n = demos.n_steps
         for rows, part in parts_of(demos, em.PART):
             data = self._prepare(self._check_new(part))
             own = self.switching_.expectation(data, self._emission(data))[:4]
-            found = found or [
-                mapped.empty_like(demos.states, (demos.n_steps, *one.shape[1:]), one.dtype) for one in own
-            ]
+            found = found or [mapped.empty_like(demos.states, (n, *one.shape[1:]), one.dtype) for one in own]
             for all_steps, values in zip(found, own, strict=True):
                 all_steps[rows] = values
         responsibilities, predicted, filtered, likelihood = found
@@ -324,22 +323,15 @@ class FittedPair(IntentionModel):
         if "level_solution_" not in vars(self):
             own = self._solution()
             planned = self.rewards_model_.solution(self.mdp_) is not None
-            if not planned or self.rewards_model_.sparse or self._cell_solution() is not None:
-                self.level_solution_ = own  # IAVI chooses the level one itself
-            else:
-                rewards, ahead = self.mdp_.level(own.rewards)
-                self.level_solution_ = own._replace(
-                    rewards=rewards, q=own.q - ahead[..., None], values=own.values - ahead
-                )
+            if planned and not self.rewards_model_.sparse and self._cell_solution() is None:
+                rewards, ahead = self.mdp_.level(own.rewards)  # IAVI chooses the level one itself
+                own = own._replace(rewards=rewards, q=own.q - ahead[..., None], values=own.values - ahead)
+            self.level_solution_ = own
         return self.level_solution_
 
     @property
     def canonical_rewards_(self) -> FloatArray:
-        """The reward (K, S, A) that every explanation of these policies shares: of all shapings the level one.
-
-        It averages to 0 over the valid actions of a state, so that it is 0 where there is no choice (`MDP.level`); this
-        is what tables, maps and intervals show. Goals, which are sparse by choice, stay as they are.
-        """
+        """The reward (K, S, A) of `canonical_`, which tables, maps and intervals show: 0 where there is no choice."""
         return self.canonical_.rewards
 
     @property
@@ -354,9 +346,8 @@ class FittedPair(IntentionModel):
     @property
     def goals_(self) -> list[list[int]]:
         """States with a reward, per intention, the largest first; an intention that wants nothing has none."""
-        return [
-            [int(s) for s in np.argsort(-r, kind="stable") if r[s] > 0.1 * r.max() > 0] for r in self.state_rewards_
-        ]
+        orders = ((r, np.argsort(-r, kind="stable")) for r in self.state_rewards_)
+        return [[int(s) for s in order if r[s] > 0.1 * r.max() > 0] for r, order in orders]
 
     @property
     def initial_(self) -> FloatArray:
@@ -380,13 +371,10 @@ class FittedPair(IntentionModel):
 
         Parameters
         ----------
-        mdp : MDP, optional
-            The changed world, over the same states and actions (`MDP.closed` closes some); as it was, if absent.
-        without : int, optional
-            Intention that nobody has: whatever would lead to it leads to the others, in proportion.
-        aware : bool
-            Whether agents know the change and plan anew, which only rewards on states can (soft-1, goals); else they
-            act as before, and only where their actions lead has changed.
+        mdp : the changed world, over the same states and actions (`MDP.closed` closes some); as it was, if absent
+        without : intention that nobody has: whatever would lead to it leads to the others, in proportion
+        aware : whether agents know the change and plan anew, which only rewards on states can (soft-1, goals); else
+            they act as before, and only where their actions lead has changed
         """
         self._check_simulable()
         if self.is_density:
@@ -415,15 +403,8 @@ class FittedPair(IntentionModel):
 
     def _state(self) -> dict[str, Any]:
         """Both components, contexts, dynamics and start states."""
-        parts: dict[str, Any] = {
-            "switching": self.switching_,
-            "rewards": self.rewards_model_,
-            "contexts": self.contexts_,
-            "mdp": self.mdp_,
-            "accents": self.accents_,
-            "units": self.units_,
-            "state_reward": self.state_reward_,
-        }
+        parts: dict[str, Any] = {"switching": self.switching_, "rewards": self.rewards_model_}
+        parts |= {name: getattr(self, f"{name}_") for name in ("contexts", "mdp", "accents", "units", "state_reward")}
         valid = {} if self.valid_actions_ is None else {"valid_actions": self.valid_actions_}
         found = storage.prefixed("data", {"start_states": self.start_states_, **valid})
         for prefix, part in parts.items():
@@ -473,15 +454,10 @@ class FittedPair(IntentionModel):
     def _like_training_data(self) -> Demonstrations:
         """One step with the sizes of the training data: all that building the halves looks at."""
         action = 0 if self.valid_actions_ is None else int(np.argmax(self.valid_actions_[0]))
-        demos = Demonstrations(
-            np.zeros(1, np.int64),
-            np.array([action]),
-            np.array([0, 1]),
-            self.n_states_,
-            self.n_actions_,
-            observations=np.zeros((1, self.n_observations_), np.float32) if self.n_observations_ else None,
-            valid_actions=self.valid_actions_,
-        )
+        steps = np.zeros(1, np.int64), np.array([action]), np.array([0, 1])
+        seen = np.zeros((1, self.n_observations_), np.float32) if self.n_observations_ else None
+        known: dict[str, Any] = {"observations": seen, "valid_actions": self.valid_actions_}
+        demos = Demonstrations(*steps, self.n_states_, self.n_actions_, **known)
         if self.motion_shape_ is None:
             return demos
         m, p, blocks = self.motion_shape_

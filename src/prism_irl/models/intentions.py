@@ -111,8 +111,7 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         exact = switching.exact and rewards.exact
         # Counts have little to overfit, and a tenth of the data cannot tell their optima apart; regressions are exact,
         # too, but may have many weights.
-        counts = exact and not rewards.is_density
-        trusted = counts or (what.by_training and not switching.incremental)
+        trusted = (exact and not rewards.is_density) or (what.by_training and not switching.incremental)
         by = ("training" if trusted else "validation") if self.stop_by == "auto" else self.stop_by
         monitor = em.Monitor(em.Stopping(self.max_iterations, self.patience, by=by), exact=exact)
         return em.Start(index, switching.to(self.device_), rewards, monitor)
@@ -152,25 +151,18 @@ class Intentions(Settings, FittedPair):  # noqa: D101
     ) -> Self:
         """Fit by EM; where nobody named a pair, the one that suits the data (`models.default`).
 
-        Demonstrations of robots make it a fitted `Phases`.
-
-        With goals found, other kinds of switching are tried on them, and one is taken where it clearly predicts
-        trajectories better that were left out; ``default_`` says what was taken, and why.
+        Demonstrations of robots make it a fitted `Phases`. With goals found, other kinds of switching are tried on
+        them, and one is taken where it clearly predicts trajectories better that were left out; ``default_`` says what
+        was taken, and why.
 
         Parameters
         ----------
-        demos : Demonstrations
-        mdp : MDP, optional
-            Dynamics; estimated from counts when absent. Intentions that plan (soft, goals) need them, and soft rewards
-            replace their discount by the model's own. Elsewhere they never change likelihoods or labels.
-        checkpoint : folder, optional
-            Where running starts are saved every few seconds.
-        resume : bool
-            Go on from the checkpoint instead of starting again.
-        on_iteration : callable, optional
-            Called with an `em.Progress` after each iteration.
-        run : callable
-            Maps the E-step over parts of the data, which workers may do (`scale.fanout.parts_on`).
+        mdp : dynamics; estimated from counts when absent. Intentions that plan (soft, goals) need them, and soft
+            rewards replace their discount by the model's own. Elsewhere they never change likelihoods or labels.
+        checkpoint : folder where running starts are saved every few seconds
+        resume : go on from the checkpoint instead of starting again
+        on_iteration : called with an `em.Progress` after each iteration
+        run : maps the E-step over parts of the data, which workers may do (`scale.fanout.parts_on`)
         """
         vars(self).pop("_trial", None)
         if (phases := self.suited(demos)) is not self:
@@ -287,7 +279,7 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
         self.motion_shape_ = motion_shape(demos)
         self.valid_actions_ = demos.valid_actions
-        self.history_length_, self.backoff_, self.history_choice_ = chosen_history(self, demos)
+        self.history_length_, self.backoff_, self.history_choice_ = chosen_history(self, demos)[:3]
         self.contexts_ = demos.with_history(self.history_length_)
         self.accents_ = chosen_accents(self, demos)
         self.device_ = resolve_device(self.device)
@@ -343,13 +335,8 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         self.n_iterations_ = best.monitor.best
         self.monitor_ = [{"start": start.index, **row} for start in fitted for row in start.monitor.rows]
         self.starts_ = [
-            {
-                "score": start.score,
-                "iterations": len(start.monitor.rows) - 1,
-                "converged": start.monitor.converged,
-                "seconds": start.seconds,
-                "best": start is best,
-            }
+            {"score": start.score, "iterations": len(start.monitor.rows) - 1, "converged": start.monitor.converged}
+            | {"seconds": start.seconds, "best": start is best}
             for start in fitted
         ]
         equals = [s for s in fitted if s is not best and s.score > best.score - AGREEMENT_MARGIN]
@@ -380,9 +367,7 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         if self.starts == "annealed" and not switching.is_chain:
             raise InputError('starts="annealed" belongs to chains; give switching="markov" or "recurrent".')
         if self.starts == "goals" and demos.state_space.continuous:
-            raise InputError(
-                'starts="goals" looks for places among states, and these states are numbers; take "mixed".'
-            )
+            raise InputError('starts="goals" looks for places, and these states are numbers; take "mixed".')
         if K is not None:
             switching.check(K)
         rewards.check(demos, K)

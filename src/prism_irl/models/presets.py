@@ -73,15 +73,13 @@ class HIQL(Intentions):
     """Hierarchical inverse Q-learning (Zhu et al. 2024): Markov chain over intentions, rewards by IAVI or IQL.
 
     Each intention's policy is the weighted counts of its steps, so that the likelihood is exactly that of a hidden
-    Markov model. Milliseconds per EM iteration: start many times, and show it beside anything recurrent.
+    Markov model. Counts are cheap: they are started ten times and not warmed up. Other parameters as in `Intentions`.
 
     Parameters
     ----------
     rewards : {"iavi", "iql"}
         How rewards follow from the policies: exactly, on the given or counted dynamics (HIAVI), or model-free from the
         transitions weighted by the smoothed responsibilities. Likelihood and labels are the same.
-    n_intentions, history, smoothing, backoff, individuals, max_iterations, n_starts, seed, … : see `Intentions`
-        Counts are cheap, so they are started ten times and not warmed up, and too small to gain from a GPU.
     """
 
     n_intentions: int = field(default=2, kw_only=False)
@@ -129,17 +127,14 @@ class GoalPRISM(Intentions):
 
     A Markov chain finds the goals, and the habit is counted at the steps that want nothing.
     `Intentions(switching="state", rewards="goals")` lets a goal end where it is reached, and fits the habit to all
-    steps.
+    steps. Each start looks for goals on its own random half of the trajectories, so that their agreement says whether
+    other data would show the same goals.
 
     Parameters
     ----------
-    n_intentions : int
-        K − 1 goals, and one intention that wants nothing in particular and follows the habit.
-    habit, goal_discount, sparsity : see `rewards.options.Goals`
-        The habit is counted at the steps that want nothing (true, "idle") unless it is fitted to all steps ("all").
-    switching, history, backoff, network, n_starts, seed, … : see `Intentions`
-        Each start looks for goals on its own random half of the trajectories, so that their agreement says whether
-        other data would show the same goals.
+    n_intentions : K − 1 goals, and one intention that wants nothing in particular and follows the habit
+    habit : counted at the steps that want nothing (true, "idle") unless it is fitted to all steps ("all")
+    goal_discount, sparsity : see `rewards.options.Goals`
     """
 
     n_intentions: int = field(default=3, kw_only=False)
@@ -160,17 +155,13 @@ class FeaturePRISM(Intentions):
     """Intentions with policies linear in features (`rewards.linear`): for robots, whose tokens are too fine for tables.
 
     The score of Gaussian policies is a log *density*: compare it with other densities of the same commands, never with
-    the likelihood of tokens.
+    the likelihood of tokens. Networks are small by default: robot data sets have hundreds of demonstrations.
 
     Parameters
     ----------
-    policies : {"gaussian", "softmax"}
-        Over continuous commands, or over action tokens.
-    ordered : bool
-        Every demonstration passes through the intentions once, in order; for chains.
+    policies : "gaussian" over continuous commands, or "softmax" over action tokens
+    ordered : every demonstration passes through the intentions once, in order; for chains
     ridge, noise, noise_strength : see `rewards.options.Features`
-    n_intentions, switching, network, warm_up, embedding, hidden, n_starts, seed, … : see `Intentions`
-        Networks are small by default: robot data sets have hundreds of demonstrations.
     """
 
     n_intentions: int = field(default=5, kw_only=False)
@@ -223,20 +214,17 @@ class SWIRL(Intentions):
     cancels from the choice made in s: policies of S-2 depend on the current state alone, and can be any policy of it
     where actions lead to different states, which S-1's cannot.
 
+    Discount, hidden units and iterations are the paper's; the authors start from another model and from rewards found
+    on other data.
+
     Parameters
     ----------
-    order : {1, 2}
-        Rewards on states, R(s) (S-1), or on transitions, R(s_prev, s) (S-2).
-    temperatures : sequence of K floats, optional
-        τ of each intention's soft value iteration, 1 by default (the paper's labyrinth: 0.01, 1, 1). Since rewards are
-        free, τ is only the unit of the rewards found; likelihood and labels do not depend on it.
-    kernel : {"mlp", "table"}
-        g(s) by a network of ``hidden`` sigmoid units (the paper's labyrinth) or a free table (its gridworld).
+    order : 1 for rewards on states, R(s) (S-1), 2 for rewards on transitions, R(s_prev, s) (S-2)
+    temperatures : τ of each intention's soft value iteration, 1 by default (the paper's labyrinth: 0.01, 1, 1). Since
+        rewards are free, τ is only the unit of the rewards found; likelihood and labels do not depend on it.
+    kernel : g(s) by a network ("mlp") of ``hidden`` sigmoid units (the paper's labyrinth) or a free "table"
     hidden, kernel_ridge : see `switching.options.State`
     invalid_actions, ridge : see `rewards.options.SoftStates`
-    n_intentions, discount, max_iterations, n_candidates, warm_up, n_starts, seed, … : see `Intentions`
-        Discount, hidden units and iterations are the paper's. The authors start from another model and from rewards
-        found on other data.
     """
 
     n_intentions: int = field(default=3, kw_only=False)

@@ -154,10 +154,8 @@ class Empirical(TabularReference):
 class NGram(TabularReference):
     """Habit: a back-off policy over the last steps, with slow choice kernels where they predict; no intention.
 
-    Each context shrinks towards the same context without its oldest symbol (`rewards.tabular`). What contexts are made
-    of (states, actions, or both in turn), their length, the strength of the shrinkage and whether past choices leave
-    slow traces (`rewards.choice_kernels`) are chosen by likelihood on validation trajectories, and the policy is then
-    counted on all data.
+    Each context shrinks towards the same context without its oldest symbol (`rewards.tabular`). What is "auto" is
+    chosen by likelihood on validation trajectories, and the policy is then counted on all data.
 
     Parameters
     ----------
@@ -165,21 +163,16 @@ class NGram(TabularReference):
         Longest history that "auto" tries.
     length : int or "auto"
         Number L of steps that the policy sees, the present one included.
-    backoff : float or "auto"
-        Strength of the shrinkage, in steps.
+    backoff, smoothing : float
+        Strength of the shrinkage, in steps, and pseudo-count of every valid action in every state.
     individuals : bool
-        Every animal (group of trajectories) may do some things more often than the others do (`rewards.accents`); how
-        much it may differ is chosen on validation trajectories.
-    smoothing : float
-        Pseudo-count of every valid action in every state.
-    validation_fraction : float
-        Share of the trajectories that the choices are made on; see `validation_split` for a single trajectory.
-    seed : int
-        Which trajectories those are.
+        Every animal (group of trajectories) may do some things more often than the others do (`rewards.accents`).
+    validation_fraction, seed : float, int
+        Share of the trajectories that the choices are made on (`validation_split`), and which these are.
     reads : {"auto", "states", "actions", "both"}
         What contexts are made of; "auto" is states where those reveal the actions.
     kernels : bool or "auto"
-        Whether past choices leave slow traces.
+        Whether past choices leave slow traces (`rewards.choice_kernels`).
 
     Attributes
     ----------
@@ -285,28 +278,13 @@ class NGram(TabularReference):
         if len(lengths) == len(backoffs) == len(known) == 1 or validation is None:
             return self.length_, self.reads_  # nothing to choose on: no memory rather than an unfounded one
         best = -np.inf
+        options: dict[str, Any] = {"lengths": list(lengths), "backoffs": backoffs, "smoothing": self.smoothing}
         for reads in known:
-            choice = choose_history(
-                train,
-                validation,
-                1,
-                lengths=list(lengths),
-                backoffs=backoffs,
-                smoothing=self.smoothing,
-                gain=LENGTH_GAIN,
-                reads=reads,
-            )
-            self.validation_ += [
-                {"reads": reads} | {name: row[name] for name in ("length", "backoff", "log_likelihood")}
-                for row in choice.tried
-            ]
-            score = max(  # the state alone has no strength
-                row["log_likelihood"]
-                for row in choice.tried
-                if row["length"] == choice.length and (choice.length == 1 or row["backoff"] == choice.backoff)
-            )
-            if score > best + (LENGTH_GAIN if reads != known[0] else 0.0):
-                best, self.length_, self.backoff_, self.reads_ = score, choice.length, choice.backoff, reads
+            found = choose_history(train, validation, 1, **options, gain=LENGTH_GAIN, reads=reads)
+            rows = ({name: value for name, value in row.items() if name != "intentions"} for row in found.tried)
+            self.validation_ += [{"reads": reads} | row for row in rows]
+            if found.score > best + (LENGTH_GAIN if reads != known[0] else 0.0):
+                best, self.length_, self.backoff_, self.reads_ = found.score, found.length, found.backoff, reads
         return self.length_, self.reads_
 
     def _info(self) -> dict[str, Any]:
@@ -383,15 +361,8 @@ def check_comparable(methods: Sequence[Method], demos: Demonstrations) -> None:
 def reference_scores(demos: Demonstrations, validation: BoolArray) -> dict[str, dict[str, Any]]:
     """Mean predictive log-likelihood per step of each reference, fitted to the training trajectories alone.
 
-    Parameters
-    ----------
-    demos : Demonstrations
-    validation : (n_trajectories,) bool
-        Trajectories that the fit beside it did not train on; all false where there are none.
-
-    Returns
-    -------
-    {identifier: {"name", "predictive_ll": {"train", "validation"}}}, validation None where there is none
+    ``validation`` (N,) are the trajectories that the fit beside it did not train on; their scores are None where there
+    are none.
     """
     if demos.state_space.continuous:
         return continuous_scores(demos, validation)

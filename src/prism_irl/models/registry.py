@@ -31,24 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A method that can be asked for.
+    """A method that can be asked for: what people type (``id``) and read (``name``), and ``when`` to choose it.
 
-    Parameters
-    ----------
-    id, name : str
-        What people type, and what they read.
-    where : str
-        "module:Class", or a class method that builds it.
-    when : str
-        One line: when to choose it.
-    switching, rewards : str, optional
-        The pair; None for a method that is none.
-    options : mapping
-        Arguments that make it this method.
-    takes_intentions : bool
-        Whether the number of intentions is asked for.
-    leaks : bool
-        Its paper score is not a likelihood, because the gate sees the action.
+    ``where`` is "module:Class", or a class method that builds it with the ``options`` that make it this method;
+    ``switching`` and ``rewards`` are None for a method that is no pair; ``leaks`` says that its paper score is not a
+    likelihood, because the gate sees the action.
     """
 
     id: str
@@ -71,18 +58,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Method:
-    """A named method: an unfitted model that is cloned for every fit.
-
-    Parameters
-    ----------
-    id : str
-        Identifier in metrics.json and on the command line.
-    name : str
-        What people read.
-    model : IntentionModel
-    leaks : bool
-        Its paper score is not a likelihood, because the gate sees the action.
-    """
+    """A named method: an unfitted model that is cloned for every fit; the rest as in `Entry`."""
 
     id: str
     name: str
@@ -168,12 +144,8 @@ def pair(identifier: str) -> Entry:
 
 def pairs() -> list[Entry]:
     """Every pair that makes sense."""
-    found = []
-    for switching in SWITCHING:
-        for rewards in REWARDS:
-            if switching not in halves.options_class("rewards", rewards, REWARDS).unsuited:
-                found.append(pair(f"{switching}+{rewards}"))
-    return found
+    unsuited = {rewards: halves.options_class("rewards", rewards, REWARDS).unsuited for rewards in REWARDS}
+    return [pair(f"{one}+{rewards}") for one in SWITCHING for rewards in REWARDS if one not in unsuited[rewards]]
 
 
 def entries() -> list[Entry]:
@@ -226,24 +198,22 @@ def method(identifier: str, n_intentions: int | None = None, **options: Any) -> 
     while base not in NAMED and (found := VARIANT.search(base)) is not None:
         base, suffix = base[: found.start()], found.group(1)
         if suffix == "hauto":
-            variants |= {"history": "auto", "backoff": "auto", "recount": True}
-            notes.append("history chosen")
+            own, note = {"history": "auto", "backoff": "auto", "recount": True}, "history chosen"
         elif suffix == "ind":
-            variants["individuals"] = True
-            notes.append("individuals")
+            own, note = {"individuals": True}, "individuals"
         elif suffix[0] == "h":
-            variants["history"] = int(suffix[1:])
-            notes.append(f"history {suffix[1:]}")
+            own, note = {"history": int(suffix[1:])}, f"history {suffix[1:]}"
         elif suffix[0] == "k":
-            n_intentions = int(suffix[1:])
-            notes.append(f"K={suffix[1:]}")
+            own, note = {"n_intentions": int(suffix[1:])}, f"K={suffix[1:]}"
         else:
-            variants["network"] = suffix
-            notes.append(suffix.upper())
+            own, note = {"network": suffix}, suffix.upper()
+        variants |= own
+        notes.append(note)
     entry = find(base)
     refused = InputError(f"{identifier!r} is no variant that {base} has.")
-    if not entry.takes_intentions and any(note.startswith("K=") for note in notes):
+    if not entry.takes_intentions and "n_intentions" in variants:
         raise refused
+    n_intentions = variants.pop("n_intentions", n_intentions)
     try:
         model = entry.build(n_intentions, **variants)
     except TypeError:
@@ -292,24 +262,19 @@ def class_of(name: str) -> type[IntentionModel]:
     return given_class(name)
 
 
-def trusted_class(name: str, given: type | str | None) -> type[IntentionModel]:
-    """The class of a saved model; what somebody names on purpose is imported first, be it the class or a half."""
+def given_class(given: type | str, saved: str | None = None) -> type[IntentionModel]:
+    """A class of a method, or "module:Class", that somebody named on purpose; else that of a ``saved`` model.
+
+    What is named is imported first, be it the class or a component of a saved pair.
+    """
     from prism_irl.models.base import IntentionModel
 
     found = halves.locate(given, "method") if isinstance(given, str) else given
     if isinstance(found, type) and issubclass(found, IntentionModel):
         return found
-    return class_of(name)
-
-
-def given_class(given: type | str) -> type[IntentionModel]:
-    """A class of a method, or "module:Class", that somebody named on purpose."""
-    from prism_irl.models.base import IntentionModel
-
-    found = halves.locate(given, "method") if isinstance(given, str) else given
-    if not (isinstance(found, type) and issubclass(found, IntentionModel)):
+    if saved is None:
         raise InputError(f"{given!r} is no method: a method is a subclass of prism_irl.models.base.IntentionModel.")
-    return found
+    return class_of(saved)
 
 
 # -- on disk: config.json (what was asked for) and model.safetensors (what was found), tied by a checksum --------------
@@ -345,8 +310,9 @@ def load(folder: str | Path, method: type[IntentionModel] | str | None = None) -
     check_numbers(source, tensors)
     try:
         written = str(config.get("versions", {}).get("prism-irl", "0.1.0"))
-        former = {"PRISM": "Intentions"} if written.startswith("0.1.") else {}
-        known = trusted_class(former.get(str(config["method"]), str(config["method"])), method)
+        name = str(config["method"])
+        name = "Intentions" if written.startswith("0.1.") and name == "PRISM" else name
+        known = class_of(name) if method is None else given_class(method, name)
         for half in ("switching", "rewards"):
             if ":" in str(config["parameters"].get(half, "")) and isinstance(config["parameters"][half], str):
                 halves.check_known(config["parameters"][half])

@@ -8,6 +8,7 @@ model remembers them weakly, because it must not keep a large table alive, nor s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -37,10 +38,8 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
 
         expect_demonstrations(demos)
         found = fit(model, demos, *arguments, **options)
-        try:
+        with suppress(TypeError):  # a method from outside whose instances have no hash, or data of another kind
             _fitted_to[model] = ref(demos)
-        except TypeError:  # a method from outside whose instances have no hash, or data of another kind
-            return found
         return found
 
     return fitting
@@ -81,25 +80,19 @@ def report(
 ) -> Page:
     """Write the folder that `prism fit` would have written, and return where its page is.
 
-    Parameters
-    ----------
-    folder : path
-        A new or an empty one.
-    demos : Demonstrations, optional
-        Data to show; by default those of the fit.
-    layout : dict, optional
-        Where states lie, as `prism_irl.report.places` makes it; by default found from the moves.
-    events : {name: (n,) bool}, optional
-        Steps at which something happened, to be marked on the page.
-    overwrite : bool
-        Replace a run that is already there.
+    ``demos`` are by default those of the fit, ``layout`` and ``events`` as in `models.describe`; ``overwrite`` replaces
+    a run that is already there.
     """
     from prism_irl.models.describe import describe
     from prism_irl.report.render import write_report
 
     model._check_fitted()
     data, path = data_of(model, demos, f'report("{folder}", demos)'), Path(folder)
-    _check_folder(path, overwrite=overwrite)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):  # never write among files of somebody else
+        if not (path / "config.json").is_file() or not (path / "model.safetensors").is_file():
+            raise InputError(f"{path} is there already and holds no run of prism; choose another folder.")
+        if not overwrite:
+            raise InputError(f"{path} already holds a run; choose another folder or pass overwrite=True.")
     result = describe(model, data, events=events, layout=layout)
     write_run(path, model, result, _names(model, data), {"data": {"file": "in memory", "columns": {}}, "world": {}})
     return Page(write_report(path))
@@ -150,20 +143,6 @@ def write_run(
     return write_fit(folder, result, names, find=find)
 
 
-def _check_folder(path: Path, *, overwrite: bool) -> None:
-    """Never write among files of somebody else."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return
-    ours = (path / "config.json").is_file() and (path / "model.safetensors").is_file()
-    if not ours:
-        raise InputError(f"{path} is there already and holds no run of prism; choose another folder.")
-    if not overwrite:
-        raise InputError(f"{path} already holds a run; choose another folder or pass overwrite=True.")
-
-
-# -- pictures ----------------------------------------------------------------------------------------------------------
-
-
 def _on(ax: Axes | None, height: float) -> tuple[Figure, Axes]:
     """The figure of an Axes, or a new one with a single Axes."""
     from prism_irl.figures import style
@@ -207,10 +186,7 @@ class Plot:
         return figure
 
     def maps(self, demos: Demonstrations | None = None, layout: dict[str, Any] | None = None) -> Figure:
-        """Where each intention leads, and below it where it earns its reward, as in a report.
-
-        ``layout`` says where states lie, as in `prism_irl.report.places`; by default it is found from the moves.
-        """
+        """Where each intention leads, and below it where it earns its reward; ``layout`` as in `models.describe`."""
         from prism_irl.evaluation.tables import on_map
         from prism_irl.figures import style
         from prism_irl.report.draw import draw_maps

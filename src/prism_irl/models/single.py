@@ -77,12 +77,9 @@ class IAVI(SingleIntention):
 
     Parameters
     ----------
-    smoothing : float
-        Pseudo-count of every valid action in every state.
-    discount : float
-        γ when no MDP is given; shapes the rewards, never the likelihood.
-    variant : {"hard", "soft"}
-        Bellman equation of the rewards (`rewards.iavi`).
+    smoothing : pseudo-count of every valid action in every state
+    discount : γ when no MDP is given; shapes the rewards, never the likelihood
+    variant : Bellman equation of the rewards (`rewards.iavi`)
     """
 
     smoothing: float = 0.01
@@ -107,13 +104,10 @@ class IQL(SingleIntention):
 
     Parameters
     ----------
-    discount : float
-        γ when no MDP is given; nothing else of an MDP than discount and valid actions is read.
-    alpha_r, alpha_q, alpha_sh : float
-        Step sizes of r, Q and shifted Q, the authors' by default. On little data 1e-4 is too small for the rewards to
-        arrive: an action must be seen about 1/α_r times, all epochs together.
-    epochs : int
-        Passes over the transitions.
+    discount : γ when no MDP is given; nothing else of an MDP than discount and valid actions is read
+    alpha_r, alpha_q, alpha_sh : step sizes of r, Q and shifted Q, the authors' by default; on little data 1e-4 is too
+        small for the rewards to arrive: an action must be seen about 1/α_r times, all epochs together
+    epochs : passes over the transitions
     """
 
     discount: float = 0.97
@@ -177,12 +171,9 @@ class MaxCausalEnt(FeatureMatching):
 
     Parameters
     ----------
-    features : (S, m), optional
-        φ(s); one-hot by default.
-    discount : float
-        γ when no MDP is given; unlike with IAVI the likelihood depends on it.
-    l2 : float
-        Penalty on ‖θ‖² per step, small: it keeps the rewards of states that nobody enters finite.
+    features : (S, m) φ(s); one-hot by default
+    discount : γ when no MDP is given; unlike with IAVI the likelihood depends on it
+    l2 : penalty on ‖θ‖² per step, small: it keeps the rewards of states that nobody enters finite
     max_iterations, tolerance : L-BFGS; the tolerance is that of the feature counts per step
     """
 

@@ -91,14 +91,9 @@ class IntentionFilter:
     ) -> FloatArray:
         """Take one step and return P(z_t=k | everything so far), (K,).
 
-        Parameters
-        ----------
-        state, action : int
-            Tokens; not for a fit to continuous data, which has none.
-        observation : (d,), optional
-            For policies on features, and for networks that were fitted with observations.
-        motion : (m,), design : (m, p)
-            Command and its vectors, for Gaussian policies; without vectors where commands depend on observations.
+        ``state`` and ``action`` are tokens, which a fit to continuous data has not; ``observation`` (d,) is for
+        policies on features and networks that were fitted with observations, ``motion`` (m,) and ``design`` (m, p) for
+        Gaussian policies, without vectors where commands depend on observations.
         """
         if self._units is not None:
             if observation is None or motion is None:

@@ -61,19 +61,11 @@ def with_own_chain(model: Intentions, demos: Demonstrations, iterations: int = O
 
 
 class OwnModels:
-    """For each animal, its own chain on policies that the others chose.
+    """For each animal, its own chain on policies of a fitted pair that the others chose.
 
-    Parameters
-    ----------
-    model : a fitted pair
-    demos : Demonstrations
-    unit : (N,)
-        Number of the animal (and condition) of every trajectory.
-    times : (N,), optional
-        How often each trajectory counts for the policies of the others [default: once].
-
-    Policies are left as they are where they are more than a table of counts (planned rewards, effects): those share
-    parameters between states, and no animal's slip can become a policy.
+    ``unit`` (N,) numbers the animal (and condition) of every trajectory, ``times`` (N,) says how often each counts for
+    the policies of the others. Policies are left as they are where they are more than a table of counts (planned
+    rewards, effects): those share parameters between states, and no animal's slip can become a policy.
     """
 
     def __init__(
@@ -81,9 +73,7 @@ class OwnModels:
     ) -> None:
         self.model, self.times = model, np.ones(len(demos)) if times is None else np.asarray(times, float)
         self.unit = unit
-        self.counts: FloatArray | None = None
-        if _has_counted_policies(model):
-            self.counts = self._count(demos, self.times)
+        self.counts = self._count(demos, self.times) if _has_counted_policies(model) else None
 
     def _count(self, demos: Demonstrations, times: FloatArray) -> FloatArray:
         """Choices of every intention (K, C, A) that the fit expects in these demonstrations."""
@@ -106,13 +96,8 @@ class ConditionModels:
     With N the choices of the other animals of the condition and M those of all others, both expected, the policy is
     that of the counts N + M · min(1, `SHARED` / Σ_a M), row by row. What is expected under the fit's one chain still
     has short visits among the slips, so that chains and choices take `ROUNDS` turns (generalised EM of a model with
-    a chain per animal), each animal always left out of its own policies.
-
-    Parameters
-    ----------
-    model, demos, unit, times : as of `OwnModels`, which leaves policies as they are in the same cases
-    condition : (U,)
-        Condition of every animal, from 0.
+    a chain per animal), each animal always left out of its own policies. ``condition`` (U,) is that of every animal,
+    from 0; the rest is as of `OwnModels`, which leaves policies as they are in the same cases.
     """
 
     def __init__(

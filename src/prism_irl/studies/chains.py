@@ -135,17 +135,9 @@ class Encoded:
 
 
 class TableChain:
-    """A chain of K intentions over contexts.
+    """A chain of K intentions over contexts; without ``switches`` a mixture over trajectories.
 
-    Parameters
-    ----------
-    n_intentions, n_groups : int
-    contexts : Contexts
-    demos : Demonstrations
-        Sizes and valid actions, and the policy of all steps that those of intentions shrink towards.
-    backoff : float
-    switches : bool
-        False for a mixture over trajectories.
+    ``demos`` give sizes and valid actions, and the policy of all steps that those of intentions shrink towards.
     """
 
     def __init__(
@@ -184,9 +176,7 @@ class TableChain:
 
     def step(self, data: Encoded) -> float:
         """One iteration of EM; the likelihood per step that it began with."""
-        _, smoothed, likelihood, begun, moves = _passes(
-            data.pairs, data.groups, data.offsets, self.initial, self.kernels, self.table, True
-        )
+        _, smoothed, likelihood, begun, moves = self._passes(data, smooth=True)
         self.initial = (begun + 1e-3) / (begun + 1e-3).sum()
         if self.switches:
             total = moves.sum(0) + 1e-3
@@ -196,16 +186,17 @@ class TableChain:
         self.learn_policies(data, smoothed)
         return float(likelihood.mean())
 
+    def _passes(self, data: Encoded, *, smooth: bool) -> tuple[Any, Any, Any, Any, Any]:
+        return _passes(data.pairs, data.groups, data.offsets, self.initial, self.kernels, self.table, smooth)
+
     def smoothed(self, data: Encoded) -> FloatArray:
         """P(z_t=k | everything), (n, K)."""
-        found: FloatArray = _passes(
-            data.pairs, data.groups, data.offsets, self.initial, self.kernels, self.table, True
-        )[1]
+        found: FloatArray = self._passes(data, smooth=True)[1]
         return found
 
     def ratio(self, data: Encoded) -> FloatArray:
         """What the intentions add to their mean, log p(a | past) − log π(a | c_t) of every action, (n, A)."""
-        predicted = _passes(data.pairs, data.groups, data.offsets, self.initial, self.kernels, self.table, False)[0]
+        predicted = self._passes(data, smooth=False)[0]
         A = self.n_actions
         chosen = np.einsum("nk,nak->na", predicted, self.table.reshape(-1, A, predicted.shape[1])[data.rows])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -219,8 +210,7 @@ class TableChain:
 
     def likelihood(self, data: Encoded) -> float:
         """Log-likelihood per step."""
-        found = _passes(data.pairs, data.groups, data.offsets, self.initial, self.kernels, self.table, False)[2]
-        return float(found.mean())
+        return float(self._passes(data, smooth=False)[2].mean())
 
     def copy_of(self) -> tuple[Any, ...]:
         """Everything that EM changes."""

@@ -50,35 +50,22 @@ def compare(
     Uniform, one intention and a habit stand beside whatever was asked for. ``tokens`` says that the data is a robot's,
     made by `prism tokenize`, which the verdict has to know; ``intervals`` asks for so many resamples of the animals.
     The best predictor with several intentions is fitted once more, to all data, for the interactive part of the
-    report; ``events`` ({name: (n,) bool}) are marked there, and ``layout`` says where states lie. It is simulated so
-    many times beside the data (``simulations``).
-    Finished fits are remembered in ``folder/cache``, so that
-    an interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
+    report; ``events`` ({name: (n,) bool}) are marked there, ``layout`` says where states lie, and it is simulated so
+    many times beside the data (``simulations``). Finished fits are remembered in ``folder/cache``, so that an
+    interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
     """
     _check(methods, seeds, jobs)
     methods = with_references(methods, demos)
     check_comparable(methods, demos)
     demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
-    extra = scoring(demos, intervals, extra)
-    cache = folder / "cache"
+    extra, cache = scoring(demos, intervals, extra), folder / "cache"
     cache.mkdir(exist_ok=True)
-    for remembered in cache.glob("?" * 32 + ".json") if fresh else ():
-        remembered.unlink()
     if fresh:
+        for remembered in cache.glob("?" * 32 + ".json"):
+            remembered.unlink()
         shutil.rmtree(folder / EXEMPLARS, ignore_errors=True)
-    done = cross_validate(
-        demos,
-        methods,
-        folds=folds,
-        seeds=range(seeds),
-        by=by,
-        split_seed=SPLIT_SEED,
-        mdp=mdp,
-        jobs=jobs,
-        extra=extra,
-        cache=cache,
-        on_fit=on_fit,
-    )
+    split: dict[str, Any] = {"folds": folds, "seeds": range(seeds), "by": by, "split_seed": SPLIT_SEED}
+    done = cross_validate(demos, methods, **split, mdp=mdp, jobs=jobs, extra=extra, cache=cache, on_fit=on_fit)
     result: dict[str, Any] = {
         **results.heading(title, demos, folds=folds, seeds=seeds),
         "notes": [],

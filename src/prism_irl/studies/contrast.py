@@ -88,21 +88,11 @@ def contrast(
     unit_name: str = "animal",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Compare two conditions, or more.
+    """Compare two conditions (``levels``) or more; a difference is second minus first, or the largest of any two.
 
-    Parameters
-    ----------
-    model : a fitted model of ``demos``
-    unit, condition : (N,)
-        Animal and condition of every trajectory; trajectories of other conditions are left out.
-    levels : two strings or more
-        The conditions; a difference is second minus first, or the largest of any two.
-
-    Returns
-    -------
-    dict
-        ``tests``, one entry per question, and what they rest on; see `docs/guide/conditions.md`. Of three conditions or
-        more, ``pairs`` holds the tests of any two.
+    ``unit`` and ``condition`` (N,) are those of every trajectory; trajectories of other conditions are left out. The
+    answer holds ``tests``, one entry per question, and what they rest on (`docs/guide/conditions.md`); of three
+    conditions or more, ``pairs`` holds the tests of any two.
     """
     plan = design(unit, condition, levels)
     sizes = np.bincount(plan.cells.level, minlength=len(levels))
@@ -140,29 +130,15 @@ def contrast(
         "occupancy": _shares(counts, plan.cells),
         "per_unit": _per_unit(estimated, plan),
     }
-    if len(levels) > 2:
-        result["pairs"] = _pairs(model, demos, unit, condition, levels, seed)
+    if len(levels) > 2:  # p adjusted for the questions of a pair, times the number of pairs
+        pairs = list(combinations(levels, 2))
+        result["pairs"] = [{"levels": list(pair)} for pair in pairs]
+        for pair, found in zip(pairs, result["pairs"], strict=True):
+            found["tests"] = contrast(model, demos, unit, condition, levels=pair, seed=seed)["tests"]
+            for test in found["tests"]:
+                test["p_adjusted"] = None if test["p"] is None else min(1.0, len(pairs) * test["p_adjusted"])
     plain: dict[str, Any] = storage.read_plain(result)
     return plain
-
-
-def _pairs(
-    model: Any,
-    demos: Demonstrations,
-    unit: npt.NDArray[Any],
-    condition: npt.NDArray[Any],
-    levels: Sequence[str],
-    seed: int,
-) -> list[dict[str, Any]]:
-    """Every two of the conditions by themselves; p adjusted for the questions of a pair, times the number of pairs."""
-    pairs = list(combinations(levels, 2))
-    found = []
-    for pair in pairs:
-        tests = contrast(model, demos, unit, condition, levels=pair, seed=seed)["tests"]
-        for test in tests:
-            test["p_adjusted"] = None if test["p"] is None else min(1.0, len(pairs) * test["p_adjusted"])
-        found.append({"levels": list(pair), "tests": tests})
-    return found
 
 
 def _tests(
@@ -192,7 +168,9 @@ def _tests(
         for m, test in enumerate(found):
             difference = values[1, m] - values[0, m]
             test |= {"difference": difference, "interval": ends[:, m], "effect": effect[m]}
-    state = _largest(counts, cells)
+    shares = _shares(counts, cells)
+    most = int(np.ptp(shares, axis=0).argmax())
+    state = {"state": most, "values": shares[:, most]}
     found.append(_entry(Measure("occupancy", unit="distance")) | nothing | {"difference": occupancy[0], "state": state})
     for k, distance in enumerate([] if reward is None else reward):
         found.append(_entry(Measure("reward", k, unit="distance")) | nothing | {"difference": distance})
@@ -221,13 +199,6 @@ def _occupancy(groups: Sequence[FloatArray], counts: Counts) -> FloatArray:
 def _shares(counts: Counts, cells: Cells) -> FloatArray:
     """Mean share of time in every state under each of G conditions, (G, S)."""
     return np.stack([counts.occupancy[cells.level == g].mean(axis=0) for g in range(len(cells.sizes))])
-
-
-def _largest(counts: Counts, cells: Cells) -> dict[str, Any]:
-    """The state whose share of time differs most, and its shares."""
-    shares = _shares(counts, cells)
-    most = int(np.ptp(shares, axis=0).argmax())
-    return {"state": most, "values": shares[:, most]}
 
 
 def _steps(counts: Counts) -> FloatArray:

@@ -10,13 +10,14 @@ import hashlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import joblib
 import numpy as np
+import pandas as pd
 from scipy import stats
 from sklearn.base import clone
 
@@ -51,14 +52,9 @@ OnFit = Callable[[Fit, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The fits of some methods over some folds and seeds.
+    """The fits of some methods over the folds (``tested``) and seeds that were run, by method, seed and fold.
 
-    Parameters
-    ----------
-    demos, methods : what was fitted
-    fits : by method, seed and fold
-    tested, seeds : folds and seeds that were run
-    test : trajectories of the first fold that was run
+    ``test`` are the trajectories of the first fold that was run.
     """
 
     demos: Demonstrations
@@ -279,38 +275,26 @@ def compare_best_two(
     Bengio 2003), without which the test is far too sure of itself. ``n_folds`` is the number of parts that the data
     was cut into, where not all of them were run; only folds that every method has are compared.
     """
-    scores: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        scores.setdefault(row["method"], {}).setdefault(row["fold"], []).append(row["predictive_ll"])
-    compared = [method.id for method in methods if method.id in scores and method.id != "oracle"]
-    if len(compared) < 2:
+    compared = [method.id for method in methods if method.id != "oracle"]
+    scores = pd.DataFrame(rows, columns=["method", "fold", "predictive_ll"])
+    means = scores.pivot_table("predictive_ll", "fold", "method").reindex(columns=compared)
+    means = means.dropna(axis=1, how="all").dropna()
+    if means.shape[1] < 2 or not len(means):
         return None
-    folds = sorted(set.intersection(*(set(scores[name]) for name in compared)))
-    if not folds:
-        return None
-    means = {name: np.array([np.mean(scores[name][fold]) for fold in folds]) for name in compared}
-    best, second = sorted(compared, key=lambda name: -float(means[name].mean()))[:2]
+    best, second = means.mean().sort_values(ascending=False, kind="stable").index[:2]
     if not np.isfinite(means[second]).all():  # against a method that met an impossible action there is no test
         return None
-    difference = means[best] - means[second]
-    if len(folds) < 2:
-        p_value = None
-    else:
-        n = len(folds)
+    difference, n, p_value = (means[best] - means[second]).to_numpy(), len(means), None
+    if n > 1:
         # n_test / n_train is one over the number of other parts, whether or not all of them were run.
         variance = difference.var(ddof=1) * (1.0 / n + 1.0 / (max(n_folds or 0, n) - 1))
         # Without any spread a difference is certain; no difference at all is none.
         spread = float(np.sqrt(variance)) or (0.0 if difference.any() else 1.0)
         with np.errstate(divide="ignore"):
             p_value = float(2.0 * stats.t.sf(np.abs(difference.mean()) / spread, n - 1))
-    return {
-        "best": best,
-        "second": second,
-        "difference": float(difference.mean()),
-        "p_value": p_value,
-        "folds": len(folds),
-        "test": "paired t-test across folds, variance corrected for overlapping training data",
-    }
+    test = "paired t-test across folds, variance corrected for overlapping training data"
+    found = {"best": best, "second": second, "difference": float(difference.mean()), "p_value": p_value}
+    return found | {"folds": n, "test": test}
 
 
 # -- fits to all data, whose maps and labels are looked at -------------------------------------------------------------
@@ -335,28 +319,26 @@ def fit_to_all(
             done[name] = load(folder / name)
         else:
             missing[name] = clone(model)
-    for index, fitted in _fits(list(missing.values()), demos, mdp, jobs):
+
+    def keep(index: int, fitted: Any) -> None:
         name = list(missing)[index]
         if folder is not None:  # saved here, because a worker of a cluster need not see this disk
             save(fitted, folder / name)
         done[name] = fitted
+
+    left = list(missing.values())
+    together = _together(left, demos, lambda _: demos, mdp)
+    for index in together:
+        keep(index, left[index])
+    alone = [i for i in range(len(left)) if i not in together]
+    for index, fitted in fanout.spread(_fit, [left[i] for i in alone], (demos, mdp), jobs=jobs):
+        keep(alone[index], fitted)
     return [(name, done[name]) for name in names]
 
 
 def is_saved(folder: Path) -> bool:
     """Whether a folder holds a whole model: config.json is written last."""
     return (folder / "config.json").is_file()
-
-
-def _fits(
-    models: Sequence[IntentionModel], demos: Demonstrations, mdp: MDP | None, jobs: int
-) -> Iterator[tuple[int, IntentionModel]]:
-    """Fit the models, those that can share a GPU at once, and yield each with its number as it is done."""
-    together = _together(models, demos, lambda _: demos, mdp)
-    yield from ((i, models[i]) for i in together)
-    alone = [i for i in range(len(models)) if i not in together]
-    for index, fitted in fanout.spread(_fit, [models[i] for i in alone], (demos, mdp), jobs=jobs):
-        yield alone[index], fitted
 
 
 def _fit(model: Any, demos: Demonstrations, mdp: MDP | None) -> Any:

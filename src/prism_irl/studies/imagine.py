@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prism_irl import storage
-from prism_irl.arrays import FloatArray, IntArray
+from prism_irl.arrays import FloatArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.evaluation import units
@@ -43,22 +43,6 @@ class Change(NamedTuple):
     aware: bool = True
 
 
-def shares(
-    model: Intentions, demos: Demonstrations, change: Change, order: IntArray, seed: Sequence[int]
-) -> FloatArray:
-    """Share of time in every state, then of every intention in the order of the fit, before and after, (2, S + K)."""
-    own = change.without if change.without is None else int(order[change.without])
-    worlds = model.imagine(), model.imagine(change.mdp, without=own, aware=change.aware)
-    found = []
-    for i, world in enumerate(worlds):
-        simulated = world.simulate(demos, [*seed, i])
-        assert simulated.labels is not None
-        visits = np.bincount(simulated.states, minlength=demos.n_states)
-        usage = np.bincount(simulated.labels, minlength=model.n_intentions)[order]
-        found.append(np.concatenate([visits, usage]) / demos.n_steps)
-    return np.stack(found)
-
-
 def one_draw(
     index: int,
     model: Intentions,
@@ -68,15 +52,26 @@ def one_draw(
     seed: int,
     refits: bool,
 ) -> FloatArray:
-    """`shares` of one simulation, by the fit or by the fit to resampled animals."""
-    order = np.arange(model.n_intentions)
+    """Share of time in every state, then of every intention in the order of the fit, before and after, (2, S + K).
+
+    Of one simulation by the fit, or by the fit to resampled animals.
+    """
+    K = model.n_intentions
+    order = np.arange(K)
     if refits:
         unit, n_units, _ = units_of(demos)
         again = refit(model, demos, draw_units(n_units, seed, index)[unit])
-        K = model.n_intentions
         order = np.argsort(match(model.predict(demos), again.predict(demos), K, K).mapping)
         model = again
-    return shares(model, starts, change, order, (seed, 8, index))
+    own = change.without if change.without is None else int(order[change.without])
+    found = []
+    for i, world in enumerate((model.imagine(), model.imagine(change.mdp, without=own, aware=change.aware))):
+        simulated = world.simulate(starts, [seed, 8, index, i])
+        assert simulated.labels is not None
+        visits = np.bincount(simulated.states, minlength=demos.n_states)
+        usage = np.bincount(simulated.labels, minlength=K)[order]
+        found.append(np.concatenate([visits, usage]) / starts.n_steps)
+    return np.stack(found)
 
 
 def imagine(
@@ -93,18 +88,10 @@ def imagine(
 ) -> dict[str, Any]:
     """Shares of time before and after a change, and their difference, with 95% intervals.
 
-    Parameters
-    ----------
-    closed : states in which nobody can begin any more; trajectories that did are left out
-    simulations : draws by the fit as it is, where there are no resamples
-    resamples : draws, each by a fit to resampled animals
-
-    Returns
-    -------
-    dict
-        ``visits`` and ``usage``: per state and intention ``before``, ``after`` and ``difference``, each with ``mean``
-        and ``interval`` (2, …); ``recorded``, the shares of the data; ``moved``, the total variation between the mean
-        visits before and after; ``left_out``, trajectories that began where it is closed.
+    In ``closed`` states nobody can begin any more, and trajectories that did are left out. Draws are ``simulations`` by
+    the fit as it is, or ``resamples``, each by a fit to resampled animals. ``visits`` and ``usage`` hold ``before``,
+    ``after`` and ``difference`` per state and intention, each with ``mean`` and ``interval`` (2, …); ``moved`` is the
+    total variation between the mean visits before and after.
     """
     if not isinstance(model, Intentions):
         raise InputError(
@@ -116,9 +103,7 @@ def imagine(
     if not stays.any():
         raise InputError("Every trajectory begins in a state that is closed; close others.")
     starts = demos.subset(np.flatnonzero(stays))
-    model.imagine(
-        change.mdp, without=change.without, aware=change.aware
-    )  # says what is wrong before anything is fitted
+    model.imagine(change.mdp, without=change.without, aware=change.aware)  # says what is wrong before the draws
     n = resamples or simulations
     shared = (model, demos, starts, change, seed, bool(resamples))
     made = fanout.in_chunks(one_draw, range(n), shared, jobs=jobs, on_part=on_part)
@@ -174,12 +159,8 @@ def in_words(found: Mapping[str, Any], what: str, states: Sequence[str], names: 
         text += f", clearly so in {len(clear)} of {len(mean)} states (most: {', '.join(some)})."
     else:
         text += ", in no state more than the intervals allow for."
-    usage = found["usage"]
-    shares = [
-        f"{names[k]} {b:.0%} → {a:.0%}"
-        for k, (b, a) in enumerate(zip(usage["before"]["mean"], usage["after"]["mean"], strict=True))
-    ]
-    text += f" Time per intention: {', '.join(shares)}."
+    usage = zip(names, found["usage"]["before"]["mean"], found["usage"]["after"]["mean"], strict=True)
+    text += f" Time per intention: {', '.join(f'{name} {b:.0%} → {a:.0%}' for name, b, a in usage)}."
     if found["left_out"]:
         text += f" {found['left_out']} trajectories began where it is closed and were left out."
     sure = f"{found['n']} fits to resampled animals" if found["refitted"] else f"{found['n']} simulations of the fit"

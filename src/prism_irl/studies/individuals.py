@@ -32,6 +32,7 @@ from prism_irl.evaluation import units
 from prism_irl.evaluation.truth import reward_distance
 from prism_irl.mdp import MDP
 from prism_irl.rewards.iavi import solve_iavi
+from prism_irl.rewards.tabular import normalise
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
 PERMUTATIONS = 1999
@@ -60,22 +61,15 @@ def individuals(
 
     p = _dealt_at_random(deviation, who, PERMUTATIONS, [seed, 3])
     raw = _summed(used, who, len(names))
-    rows = []
-    for g, name in enumerate(names):
-        for k in range(model.n_intentions):
-            rows.append(
-                {
-                    "unit_of": str(name),
-                    "intention": k,
-                    "n_trajectories": int((who == g).sum()),
-                    "usage_alone": raw[g, k] / raw[g].sum(),
-                    "usage": usage[g, k],
-                    "leaving": leaving[g, k],
-                    "p_adjusted": p[g, k],
-                    **({} if own is None else {"choices_p_adjusted": own.p_adjusted[g, k]}),
-                    **({} if own is None or own.distance is None else {"reward_distance": own.distance[g, k]}),
-                }
-            )
+    values = {"usage_alone": raw / raw.sum(axis=1, keepdims=True), "usage": usage, "leaving": leaving, "p_adjusted": p}
+    values |= {} if own is None else {"choices_p_adjusted": own.p_adjusted}
+    values |= {} if own is None or own.distance is None else {"reward_distance": own.distance}
+    rows = [
+        {"unit_of": str(name), "intention": k, "n_trajectories": int((who == g).sum())}
+        | {key: value[g, k] for key, value in values.items()}
+        for g, name in enumerate(names)
+        for k in range(model.n_intentions)
+    ]
     found: dict[str, Any] = storage.read_plain(
         {
             "unit": unit_name,
@@ -84,10 +78,8 @@ def individuals(
             "strength": {"usage": usage_m, "leaving": leaving_m, "choices": None if own is None else own.strength},
             "shared": {"usage": shared / shared.sum(), "leaving": left.sum(axis=0) / visits.sum(axis=0)},
             "rows": rows,
-            "differ": [str(names[g]) for g in range(len(names)) if (p[g] <= LEVEL).any()],
-            "differ_in_choices": []
-            if own is None
-            else [str(names[g]) for g in range(len(names)) if (own.p_adjusted[g] <= LEVEL).any()],
+            "differ": names[(p <= LEVEL).any(axis=1)].tolist(),
+            "differ_in_choices": [] if own is None else names[(own.p_adjusted <= LEVEL).any(axis=1)].tolist(),
         }
     )
     table = []
@@ -117,8 +109,10 @@ def _per_trajectory(counts: units.Counts, K: int, demos: Demonstrations) -> tupl
     return counts.over[:, :K] * steps, exits * steps, leaves * steps
 
 
-def _summed(values: FloatArray, who: IntArray, n: int) -> FloatArray:
-    return np.stack([np.bincount(who, weights=column, minlength=n) for column in values.T], axis=1)
+def _summed(counts: FloatArray, who: IntArray, n: int) -> FloatArray:
+    """Counts of every animal, (n, …), from those of its trajectories, (N, …)."""
+    flat = np.eye(n)[who].T @ counts.reshape(len(counts), -1)
+    return np.asarray(flat.reshape(n, *counts.shape[1:]))
 
 
 def shrunk(over: FloatArray, under: FloatArray, who: IntArray) -> tuple[float, FloatArray]:
@@ -156,19 +150,16 @@ def _dealt_at_random(
 
 def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
     """What the numbers say, in a few sentences; ``compared`` says that choices were, too."""
-    differ, m = found["differ"], found["strength"]["usage"]
-    leaving = found["strength"]["leaving"]
+    differ, m, leaving = found["differ"], found["strength"]["usage"], found["strength"]["leaving"]
     nor = "nor does it help" if m is None else "knowing the animal does not help"
-    helps = (
-        "Usage: knowing the animal does not help to predict how often a trajectory has an intention, and all are given "
-        "the shared usage."
-        if m is None
-        else f"Usage: what an animal did counts beside {m:.0f} steps of what all did."
-    ) + (
-        f" Leaving: {nor} to predict how soon an intention is left."
-        if leaving is None
-        else f" Leaving: what an animal did counts beside {leaving:.0f} steps of what all did."
-    )
+    helps = "Usage: knowing the animal does not help to predict how often a trajectory has an intention, and all are "
+    helps += "given the shared usage."
+    if m is not None:
+        helps = f"Usage: what an animal did counts beside {m:.0f} steps of what all did."
+    if leaving is None:
+        helps += f" Leaving: {nor} to predict how soon an intention is left."
+    else:
+        helps += f" Leaving: what an animal did counts beside {leaving:.0f} steps of what all did."
     who = (
         f"No {found['unit']} differs clearly from the others in usage"
         if not differ
@@ -224,13 +215,15 @@ def own_choices(counts: FloatArray, who: IntArray, valid: BoolArray, mdp: MDP | 
     """Policies and rewards of every animal from the expected counts (N, K, S, A) of its trajectories."""
     G = int(who.max()) + 1
     total = counts.sum(axis=0)
-    shared = _normalised(total + SMOOTHING * valid)
-    steps = _dealt(counts, who, G)
-    m = max(CHOICE_STRENGTHS, key=lambda strength: _left_out(counts, steps, who, valid, strength))
+    shared = normalise(total + SMOOTHING * valid, total)
+    steps = _summed(counts, who, G)
+    others = normalise(np.maximum(total - counts, 0.0) + SMOOTHING * valid, counts)  # without the trajectory
+    rest = np.maximum(steps[who] - counts, 0.0)
+    m = max(CHOICE_STRENGTHS, key=lambda m: special.xlogy(counts, _shrunk_choices(rest, others, m)).sum())
     policies = _shrunk_choices(steps, shared, m)
 
     def gain(dealt: IntArray) -> FloatArray:
-        own = _dealt(counts, dealt, G)
+        own = _summed(counts, dealt, G)
         found = special.xlogy(own, _shrunk_choices(own, shared, TESTED if np.isinf(m) else m))
         return np.asarray((found - special.xlogy(own, shared)).sum(axis=(2, 3)))
 
@@ -244,27 +237,10 @@ def own_choices(counts: FloatArray, who: IntArray, valid: BoolArray, mdp: MDP | 
     return found._replace(rewards=rewards, shared_rewards=common, distance=np.array(distance))
 
 
-def _dealt(counts: FloatArray, who: IntArray, n: int) -> FloatArray:
-    """Counts of every animal, (G, K, S, A)."""
-    flat = np.eye(n)[who].T @ counts.reshape(len(counts), -1)
-    return np.asarray(flat.reshape(n, *counts.shape[1:]))
-
-
-def _normalised(counts: FloatArray) -> FloatArray:
-    return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
-
-
 def _shrunk_choices(steps: FloatArray, shared: FloatArray, m: float) -> FloatArray:
     if np.isinf(m):
         return np.broadcast_to(shared, steps.shape).copy()
     return np.asarray((steps + m * shared) / (steps.sum(axis=-1, keepdims=True) + m))
-
-
-def _left_out(counts: FloatArray, steps: FloatArray, who: IntArray, valid: BoolArray, m: float) -> float:
-    """Log-likelihood of the choices of every trajectory given all others, those of its animal by strength m."""
-    others = _normalised(np.maximum(counts.sum(axis=0) - counts, 0.0) + SMOOTHING * valid)
-    rest = np.maximum(steps[who] - counts, 0.0)
-    return float(special.xlogy(counts, _shrunk_choices(rest, others, m)).sum())
 
 
 def rows_of(found: Choices, units: Any, states: Any, actions: Any) -> list[dict[str, Any]]:

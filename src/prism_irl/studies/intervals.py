@@ -105,18 +105,13 @@ def one_draw(model: Intentions, demos: Demonstrations, labels: IntArray, seed: i
     # `match` names ours by theirs; the draw's arrays come in the order of the fit's names.
     order = np.argsort(match(labels, own, K, K).mapping)
     found = numbers_of(again, demos.subset(np.repeat(np.arange(len(demos)), times)))
-    found = {name: reordered(name, value, order) for name, value in found.items()}
+    for name in found.keys() - {"switch_rate"}:
+        both = name in ("kernel", "coefficients")
+        found[name] = found[name][np.ix_(order, order)] if both else found[name][order]
     out = np.repeat(times == 0, demos.lengths)
     found["new_units"] = np.array(inferred.log_likelihood[out].mean() if out.any() else np.nan)
     found["agreement"] = np.array(ari(labels, own))
     return found
-
-
-def reordered(name: str, value: FloatArray, order: IntArray) -> FloatArray:
-    """A number of a draw, its intentions in the order of the fit's."""
-    if name == "switch_rate":
-        return np.asarray(value)
-    return np.asarray(value[np.ix_(order, order)] if name in ("kernel", "coefficients") else value[order])
 
 
 def bootstrap(
@@ -166,14 +161,10 @@ def intervals(
     folder: Path | None = None,
     on_part: OnPart | None = None,
 ) -> dict[str, Any]:
-    """Every number of a fit with its 95% interval.
+    """Every number of a fit with its 95% interval: ``estimate`` (…) and ``interval`` (2, …) of each.
 
-    Returns
-    -------
-    dict
-        ``unit``, ``n_units``, ``n`` and ``few_units``; ``agreement``, the mean ARI of the draws' labels with the
-        fit's; and per number ``estimate`` (…) and ``interval`` (2, …); ``new_units``, the log-likelihood per step of
-        units that a draw left out.
+    ``agreement`` is the mean ARI of the draws' labels with the fit's, the number ``new_units`` the log-likelihood per
+    step of units that a draw left out.
     """
     draws = bootstrap(model, demos, n, seed=seed, jobs=jobs, folder=folder, on_part=on_part)
     _, n_units, by = units_of(demos)
@@ -217,18 +208,12 @@ class UnitScores:
 
     def __call__(self, model: IntentionModel, test: Demonstrations) -> dict[str, Any]:
         """Numbers of one fit."""
-        names = _names(test, self.by)
-        steps = np.repeat(names, test.lengths)
-        found, place = np.unique(steps, return_inverse=True)
+        everyone = range(len(test))
+        names = np.asarray(test.groups if self.by == "group" else [test.name_of(i) for i in everyone]).astype(str)
+        found, place = np.unique(np.repeat(names, test.lengths), return_inverse=True)
         total, n = np.bincount(place, model.log_likelihood(test)), np.bincount(place)
         own = {str(name): [float(total[i]), int(n[i])] for i, name in enumerate(found)}
         return {UNIT_SCORES: own, **({} if self.further is None else self.further(model, test))}
-
-
-def _names(demos: Demonstrations, by: str) -> Any:
-    if by == "group":
-        return np.asarray(demos.groups).astype(str)
-    return np.array([demos.name_of(i) for i in range(len(demos))])
 
 
 def scoring(demos: Demonstrations, n: int, further: Extra | None = None) -> Extra | None:
@@ -245,44 +230,32 @@ def scoring(demos: Demonstrations, n: int, further: Extra | None = None) -> Extr
 
 def score_intervals(done: Evaluation, n: int) -> dict[str, Any]:
     """Likelihood per step of every method over all test folds, and its difference to the best, with 95% intervals."""
-    by, scores = units_of(done.demos)[2], _collected(done)
+    by, scores = units_of(done.demos)[2], dict[str, dict[str, FloatArray]]()
+    for fit in done.fits:  # log-likelihood and steps of every method and unit, over its folds
+        own = scores.setdefault(fit.method.id, {})
+        for unit, pair in fit.row[UNIT_SCORES].items():
+            own[unit] = own.get(unit, 0.0) + np.array(pair) / len(done.seeds)
     names = sorted(set.union(*(set(own) for own in scores.values())))
-    sums = {name: np.array([own.get(unit, (0.0, 0)) for unit in names]) for name, own in scores.items()}
+    sums = {name: np.array([own.get(unit, np.zeros(2)) for unit in names]) for name, own in scores.items()}
     weights = np.random.default_rng([0, 9]).multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)
     estimates = {name: float(values[:, 0].sum() / values[:, 1].sum()) for name, values in sums.items()}
-    draws = {name: _per_step(weights, values) for name, values in sums.items()}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        draws = {name: (weights @ v[:, 0]) / (weights @ v[:, 1]) for name, v in sums.items()}
     best = max(estimates, key=lambda name: estimates[name])
+
+    def ends(keys: Sequence[str], drawn: FloatArray, estimate: float) -> dict[str, float | None]:
+        found = units.centred_interval(drawn, estimate, len(names))
+        return {key: float(end) if np.isfinite(end) else None for key, end in zip(keys, found, strict=True)}
+
     rows = []
     for name in scores:
         row: dict[str, Any] = {"method": name, "predictive_ll": estimates[name], "below_best": None}
-        row |= dict(zip(("low", "high"), _ends(draws[name], estimates[name], len(names)), strict=True))
+        row |= ends(("low", "high"), draws[name], estimates[name])
         if name != best and np.isfinite(estimates[name]):
             row["below_best"] = estimates[best] - estimates[name]
-            ends = _ends(draws[best] - draws[name], row["below_best"], len(names))
-            row |= dict(zip(("below_low", "below_high"), ends, strict=True))
+            row |= ends(("below_low", "below_high"), draws[best] - draws[name], row["below_best"])
         rows.append(row)
     return {"n": n, "unit": by, "n_units": len(names), "few_units": len(names) < FEW_UNITS, "best": best, "rows": rows}
-
-
-def _collected(done: Evaluation) -> dict[str, dict[str, tuple[float, float]]]:
-    """Per method and unit: log-likelihood and steps over its folds, the mean over seeds."""
-    found: dict[str, dict[str, tuple[float, float]]] = {}
-    for fit in done.fits:
-        own = found.setdefault(fit.method.id, {})
-        for unit, (total, steps) in fit.row[UNIT_SCORES].items():
-            before = own.get(unit, (0.0, 0.0))
-            own[unit] = before[0] + total / len(done.seeds), before[1] + steps / len(done.seeds)
-    return found
-
-
-def _per_step(weights: IntArray, values: FloatArray) -> FloatArray:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((weights @ values[:, 0]) / (weights @ values[:, 1]))
-
-
-def _ends(draws: FloatArray, estimate: float, n_units: int) -> list[float | None]:
-    ends = units.centred_interval(draws, estimate, n_units)
-    return [float(end) if np.isfinite(end) else None for end in ends]
 
 
 def scores_in_words(found: Mapping[str, Any], names: Mapping[str, str]) -> str:

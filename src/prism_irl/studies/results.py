@@ -17,7 +17,6 @@ import pandas as pd
 from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
-from prism_irl.evaluation.result import FitResult
 from prism_irl.figures import charts, style
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.describe import describe
@@ -136,37 +135,20 @@ def write_exemplar(
 ) -> None:
     """Write explorer.json and the figures that go with it, with their captions behind those that are there already.
 
-    Parameters
-    ----------
-    folder : path
-        Of the run.
-    name, how : str
-        Which model is shown, and what it was fitted to.
-    facts : dict, optional
-        What the run knows of the fit beyond the model's own attributes (agreement of halves, or of searches).
-    order : K numbers, optional
-        Which intention of the model comes first, second, …
-    maps : bool
-        Draw a map of each intention, which a run that draws its own does not need.
-    simulations : int
-        How often the model is simulated beside the data; 0, and a model in another order, leave that out.
-    details
-        Names, actions, events and what else `write_explorer` takes.
+    ``name`` and ``how`` say which model is shown, and what it was fitted to; ``facts`` are what the run knows of the
+    fit beyond the model's own attributes; ``order`` says which intention comes first, second, …; without ``maps`` none
+    is drawn; it is simulated ``simulations`` times beside the data, unless it comes in another order; ``details``
+    are names, actions, events and what else `write_explorer` takes.
     """
     if order is None and details.get("names") is None:
         details["names"] = told_names(demos.partial_label_names, model.n_intentions)
     place = {"layout": details.pop("layout")} if "layout" in details else {}
     result = describe(model, demos, simulations=simulations if order is None else 0, references=False, **place)
-    if order is not None:
-        result = _reordered(result, [int(k) for k in order])
+    if order is not None:  # as far as a page shows intentions
+        rewards, values = (None if x is None else x[list(order)] for x in (result.rewards, result.values))
+        shown = result.shown._replace(probabilities=result.shown.probabilities[:, list(order)])
+        result = replace(result, rewards=rewards, values=values, shown=shown)
     known = result.to_json()
     own = {key: known[key] for key in FACTS if known[key] is not None} | dict(facts or {})
     write_page_data(folder, result, fit={"name": name, "how": how, **own}, **details)
     draw_run(folder, maps=maps)
-
-
-def _reordered(result: FitResult, order: list[int]) -> FitResult:
-    """The same with its intentions in another order, as far as a page shows them."""
-    rewards, values = (None if x is None else x[order] for x in (result.rewards, result.values))
-    shown = result.shown._replace(probabilities=result.shown.probabilities[:, order])
-    return replace(result, rewards=rewards, values=values, shown=shown)

@@ -36,7 +36,7 @@ from prism_irl.studies import evidence, null, results
 from prism_irl.studies.cross_validation import Evaluation, Extra, OnFit, cross_validate, fit_to_all
 from prism_irl.studies.gains import Analysis, independent
 from prism_irl.studies.intervals import scoring, write_score_intervals
-from prism_irl.studies.null import MOST, EvidenceResult, OnWork
+from prism_irl.studies.null import MOST, OnWork
 
 AGREEMENT = 0.8  # halves that agree less than this do not settle which step belongs to which intention
 MINIMUM_USE = 0.02  # share of the steps below which an intention is hardly used
@@ -48,21 +48,11 @@ Build = Callable[[int], Intentions]
 
 
 class Halves(NamedTuple):
-    """What was found for one K.
+    """What was found for one K: the model fitted to all data, and its labels (n,).
 
-    Attributes
-    ----------
-    n_intentions : int
-    model : Intentions
-        Fitted to all data.
-    labels : (n,) int
-        Its intention of every step.
-    agreements : tuple of float
-        Adjusted Rand index between labellings of all data from the two halves, for every way to divide the data.
-    with_all : tuple of float
-        The same between each half and the fit to all data.
-    repeated : int
-        Searches that had stayed behind and were made again with more starts.
+    ``agreements`` are adjusted Rand indices between labellings of all data from the two halves, for every way to divide
+    the data, and ``with_all`` those between each half and the fit to all data; ``repeated``, the searches that had
+    stayed behind and were made again with more starts.
     """
 
     n_intentions: int
@@ -79,23 +69,12 @@ class Candidate:
 
     Parameters
     ----------
-    n_intentions : int
-    predictive_ll, standard_error : float
-        Mean over folds of the predictive log-likelihood per step, and its standard error.
-    agreement : float or None
-        Median adjusted Rand index between labellings from disjoint halves; None for K = 1.
-    shown_agreement : float or None
-        The same between each half and the fit to all data, which is the one that is shown.
-    minimum_use : float
-        Share of the steps of the least used intention.
-    mean_dwell, minimum_dwell : float
-        Mean length of a segment in steps, over all intentions and for the most fleeting one; 0 for one never used.
-    use, dwell : tuple of float
-        Share of the steps and mean dwell of each intention, the most used first.
-    repeated : int
-        Searches that had stayed behind and were made again with more starts.
-    gain, gain_error : float or None
-        Mean over folds of the likelihood per step above that of the next smaller K, and its standard error.
+    predictive_ll, standard_error : mean over folds of the predictive log-likelihood per step, and its standard error
+    agreement, shown_agreement : median of the agreements of `Halves`, and of those with the fit that is shown
+    minimum_use : share of the steps of the least used intention
+    mean_dwell, minimum_dwell : mean length of a segment in steps, over all intentions and for the most fleeting one
+    use, dwell : share of the steps and mean dwell of each intention, the most used first
+    gain, gain_error : mean over folds of the likelihood above that of the next smaller K, and its standard error
     """
 
     n_intentions: int
@@ -131,20 +110,7 @@ class Candidate:
 
 
 class Choice(NamedTuple):
-    """The outcome.
-
-    Attributes
-    ----------
-    best : int
-        K with the highest predictive likelihood.
-    by_likelihood : int
-        Where likelihood stops to rise by more than its standard error.
-    recommended : int
-        1 without evidence for intentions; else the K up to `by_likelihood` on which halves agree best, or
-        `by_likelihood` itself where they agree on none.
-    words : str
-        The recommendation in plain words.
-    """
+    """The K that predicts best, that where likelihood stops to rise by more than its error, and that of `choose`."""
 
     best: int
     by_likelihood: int
@@ -165,14 +131,7 @@ def fit_halves(
     jobs: int = 1,
     folder: Path | None = None,
 ) -> dict[int, Halves]:
-    """Fit every K to all data and to the two parts of every division of it.
-
-    Parameters
-    ----------
-    build : K → an unfitted model
-    splits : ways to divide the data into halves
-    folder : remembers fits, by configuration and data
-    """
+    """Fit every K to all data and to the two parts of every division of it; ``folder`` remembers the fits."""
     if splits < 1:
         raise InputError("Give at least 1 way to divide the data into halves (--splits).")
     parts: list[Demonstrations] = [demos]
@@ -193,7 +152,13 @@ def fit_halves(
                 if again.score(parts[i]) > fits[K][i].score(parts[i]):
                     fits[K][i] = again
             repeated[K] += len(behind)
-    return {K: _compared(K, fits[K], demos, repeated[K]) for K in intentions}
+    found = {}
+    for K in intentions:
+        labels = [np.asarray(model.predict(demos), dtype=np.int64) for model in fits[K]]
+        agreements = tuple(ari(labels[i], labels[i + 1]) for i in range(1, len(labels) - 1, 2))
+        with_all = tuple(ari(labels[0], half) for half in labels[1:])
+        found[K] = Halves(K, fits[K][0], labels[0], agreements, with_all, repeated[K])
+    return found
 
 
 def stayed_behind(index: int, fits: Sequence[Intentions], parts: Sequence[Demonstrations]) -> bool:
@@ -209,32 +174,13 @@ def more_starts(model: Intentions, times: int) -> Intentions:
     return fresh
 
 
-def _compared(K: int, fits: Sequence[Intentions], demos: Demonstrations, repeated: int) -> Halves:
-    labels = [np.asarray(model.predict(demos), dtype=np.int64) for model in fits]
-    pairs = range(1, len(labels) - 1, 2)
-    agreements = tuple(ari(labels[i], labels[i + 1]) for i in pairs)
-    with_all = tuple(ari(labels[0], half) for half in labels[1:])
-    return Halves(K, fits[0], labels[0], agreements, with_all, repeated)
-
-
 # -- numbers per K -----------------------------------------------------------------------------------------------------
 
 
 def candidate(
-    likelihoods: Sequence[float],
-    found: Halves,
-    offsets: IntArray,
-    below: Sequence[float] | None = None,
+    likelihoods: Sequence[float], found: Halves, offsets: IntArray, below: Sequence[float] | None = None
 ) -> Candidate:
-    """Summarise one K.
-
-    Parameters
-    ----------
-    likelihoods : predictive log-likelihood per step of every fold
-    found : fits to all data and to halves
-    offsets : (N + 1,) where trajectories begin
-    below : likelihoods of the next smaller K, on the same folds
-    """
+    """Summarise one K from the likelihood per step of every fold, and those of the next smaller K (``below``)."""
     K = found.n_intentions
     if not likelihoods:
         raise InputError(f"K = {K} has no fold; give at least one.")
@@ -289,12 +235,8 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
 
     Without evidence for intentions beyond habit it is 1. Else it is the K on which labellings from disjoint halves
     agree best, among those up to which likelihood rises, whose intentions are used and last, and on which they agree to
-    `AGREEMENT` at least; where they do so on none, the largest K up to which likelihood rises.
-
-    Parameters
-    ----------
-    candidates : {K: what is known about it}
-    evidence : `studies.evidence.summary`, or None where nothing was tested against a habit
+    `AGREEMENT` at least; where they do so on none, the largest K up to which likelihood rises. ``evidence`` is
+    `studies.evidence.summary`, or None where nothing was tested against a habit.
     """
     if not candidates:
         raise InputError("There is no number of intentions to choose from; give at least one.")
@@ -303,13 +245,11 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
         recommended = min(candidates)
     else:
         pool = [c for k, c in candidates.items() if 1 < k <= limit and c.lasts and c.agreement is not None]
+        # where halves settle nothing, likelihood has the last word, and the words say that it is not settled
+        best_last = max((c.n_intentions for c in pool), default=min(candidates))
         settled = [c for c in pool if c.identified]
-        top: Candidate | None
-        if settled:
-            top = max(settled, key=lambda c: (c.agreement or 0.0, -c.n_intentions))
-        else:  # where halves settle nothing, likelihood has the last word, and the words say that it is not settled
-            top = max(pool, key=lambda c: c.n_intentions, default=None)
-        recommended = min(candidates) if top is None else top.n_intentions
+        top = max(settled, key=lambda c: (c.agreement or 0.0, -c.n_intentions), default=None)
+        recommended = best_last if top is None else top.n_intentions
     return Choice(best, limit, recommended, _choice_words(candidates, evidence, limit, recommended))
 
 
@@ -370,20 +310,10 @@ METHODS = {"markov": "hiql", "state": "state+tabular", "independent": "prism-pas
 
 @dataclass(frozen=True)
 class Select:
-    """Settings of a selection.
+    """Settings of a selection: what is tried, on how many folds (kept together ``by``) and ``splits`` into halves.
 
-    Parameters
-    ----------
-    intentions : numbers of intentions to try
-    switching : how intentions switch; "markov" is HIQL, compiled and quick
-    history : policies depend on the last so many states
-    folds : parts of the cross-validation
-    by : what a fold keeps together
-    splits : ways to divide the data into halves
-    starts : starts of every fit, None is the model's default, which `prism fit` has
-    surrogates : simulations of a habit that intentions are tested against, at most; 0 leaves the test out
-    max_iterations : EM iterations at most, None is the model's default
-    seed : the one source of randomness
+    ``starts`` and ``max_iterations`` are those of every fit, None the model's own; ``surrogates`` simulations of a
+    habit at most test the intentions, and 0 leaves the test out.
     """
 
     intentions: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
@@ -450,11 +380,15 @@ def select(
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
     pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
-    settings = replace(
-        settings, intentions=(tuple(k for k in settings.intentions if k <= pairs) or settings.intentions)
-    )
+    possible = tuple(k for k in settings.intentions if k <= pairs)
+    settings = replace(settings, intentions=possible or settings.intentions)
     done, found, candidates = try_numbers(demos, settings, mdp=mdp, jobs=jobs, cache=cache, on_fit=on_fit, extra=extra)
-    tested = _tested(demos, settings, mdp, jobs, cache / "null", on_part) if settings.surrogates else None
+    tested = None
+    if settings.surrogates:
+        (cache / "null").mkdir(exist_ok=True)
+        analysis = Analysis(folds=settings.folds, by=settings.by, seed=settings.seed)
+        work: dict[str, Any] = {"mdp": mdp, "jobs": jobs, "cache": cache / "null", "on_part": on_part}
+        tested = null.run(demos, analysis, surrogates=settings.surrogates, **work)
     summary = None if tested is None else evidence.summary(tested)
     choice = choose(candidates, summary)
     result = _metrics(settings, done, candidates, choice, title)
@@ -465,7 +399,11 @@ def select(
         result["notes"].append(evidence.words(result["evidence"]))
     results.write_results(folder, result, done.rows)
     numbers = [found.row() for found in candidates.values()]
-    results.write_rows(folder / "table.csv", [{name: _cell(value) for name, value in row.items()} for row in numbers])
+    cells = [
+        {key: " ".join(f"{share:.4f}" for share in v) if isinstance(v, tuple) else v for key, v in row.items()}
+        for row in numbers
+    ]
+    results.write_rows(folder / "table.csv", cells)
     figures: dict[str, Any] = {"selection": partial(_draw, numbers=numbers, choice=choice)}
     if tested is not None:
         figures |= evidence.figures(tested)
@@ -515,15 +453,6 @@ def try_numbers(
     return done, found, candidates
 
 
-def _tested(
-    demos: Demonstrations, settings: Select, mdp: MDP | None, jobs: int, cache: Path, on_part: OnWork | None
-) -> EvidenceResult:
-    """The test against a habit, with the folds of the selection."""
-    cache.mkdir(exist_ok=True)
-    analysis = Analysis(folds=settings.folds, by=settings.by, seed=settings.seed)
-    return null.run(demos, analysis, surrogates=settings.surrogates, mdp=mdp, jobs=jobs, cache=cache, on_part=on_part)
-
-
 def _metrics(
     settings: Select, done: Evaluation, candidates: dict[int, Candidate], choice: Choice, title: str
 ) -> dict[str, Any]:
@@ -552,11 +481,6 @@ def _metrics(
         ],
         "methods": entries,
     }
-
-
-def _cell(value: Any) -> Any:
-    """One number per intention becomes one cell."""
-    return " ".join(f"{share:.4f}" for share in value) if isinstance(value, tuple) else value
 
 
 def _draw(path: Path, numbers: list[dict[str, Any]], choice: Choice) -> str:
