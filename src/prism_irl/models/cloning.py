@@ -17,12 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from prism_irl import storage
-from prism_irl.arrays import BoolArray, FloatArray, IntArray
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Batch, Prepared, scatter
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import available_device, resolve_device
-from prism_irl.errors import InputError
 from prism_irl.halves import check_numbers
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel, validation_split, with_valid_actions_of
@@ -66,26 +65,6 @@ class CloningNetwork(HistoryNetwork):
         past = self.core(self.dropout(self.embed(batch)), batch.mask)
         logits: Tensor = self.head(self.dropout(past))
         return logits.double().masked_fill(~self.valid[batch.states], -math.inf).log_softmax(-1)
-
-
-class CloningChooser:
-    """The network walking along B trajectories, one step at a time."""
-
-    def __init__(self, network: CloningNetwork, n_trajectories: int) -> None:
-        self.network, self.carry = network, network.initial(n_trajectories)
-        self.previous = torch.full((n_trajectories,), network.n_actions, device=network.device)
-
-    @torch.no_grad()
-    def weights(self, states: IntArray) -> FloatArray:
-        """p(a | s_≤t, a_<t), (B, A)."""
-        now = torch.from_numpy(states).to(self.network.device)
-        logits, self.carry = self.network.step(now, self.previous, None, self.carry)
-        proba = logits.double().masked_fill(~self.network.valid[now], -math.inf).softmax(-1)
-        return np.asarray(proba.cpu().numpy(), dtype=np.float64)
-
-    def take(self, actions: IntArray) -> None:
-        """The network reads them with the next state."""
-        self.previous = torch.from_numpy(actions).to(self.network.device)
 
 
 @dataclass(eq=False, repr=False)
@@ -211,13 +190,6 @@ class BehaviourCloning(IntentionModel):
         for batch in self._prepare(demos).batches:
             scatter(batch, self.network_(batch).exp(), proba)
         return proba.numpy()
-
-    def chooser(self, demos: Demonstrations, trajectories: IntArray) -> CloningChooser:
-        """Chooses as the network does."""
-        self._check_fitted()
-        if self.n_observations_:
-            raise InputError("A network that reads observations cannot be simulated, since they are measured.")
-        return CloningChooser(self.network_, len(trajectories))
 
     # -- saving ----------------------------------------------------------------------------------------------------
 

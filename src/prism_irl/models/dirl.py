@@ -37,21 +37,6 @@ ACCURACY = 1e-4
 MAX_SWEEPS, MAX_ROUNDS = 10_000, 200
 
 
-class DriftingChooser:
-    """Chooses by policies (T, S, A) that change with time, and by the last ones afterwards."""
-
-    def __init__(self, policies: FloatArray) -> None:
-        self.policies, self.time = policies, 0
-
-    def weights(self, states: IntArray) -> FloatArray:
-        """π_t(a | s_t), (B, A)."""
-        return np.asarray(self.policies[min(self.time, len(self.policies) - 1)][states])
-
-    def take(self, actions: IntArray) -> None:
-        """Time passes, whatever was done."""
-        self.time += 1
-
-
 @dataclass(eq=False, repr=False)
 class DIRL(IntentionModel):
     """Time-varying weights on a few goal maps.
@@ -172,11 +157,6 @@ class DIRL(IntentionModel):
         demos = self._check_new(demos)
         unknown = np.full((len(self.weights_), 1, self.n_actions_), 1.0 / self.n_actions_)
         return np.concatenate([self.policies_, unknown], axis=1)[self._positions(demos), demos.states]
-
-    def chooser(self, demos: Demonstrations, trajectories: IntArray) -> DriftingChooser:
-        """Chooses by the policies of the time."""
-        self._check_fitted()
-        return DriftingChooser(self.policies_)
 
     def predict_proba(self, demos: Demonstrations) -> FloatArray:
         """Share of each goal map in the present reward, (n, M): |a_m(t)| · sd(u_m), normalised.

@@ -186,7 +186,7 @@ class TableChain:
         self.learn_policies(data, smoothed)
         return float(likelihood.mean())
 
-    def _passes(self, data: Encoded, *, smooth: bool) -> tuple[Any, Any, Any, Any, Any]:
+    def _passes(self, data: Encoded, *, smooth: bool) -> Any:
         return _passes(data.pairs, data.groups, data.offsets, self.initial, self.kernels, self.table, smooth)
 
     def smoothed(self, data: Encoded) -> FloatArray:

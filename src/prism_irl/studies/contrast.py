@@ -11,6 +11,7 @@ between them is ranked, and every pair is compared by itself, its p times the nu
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -148,7 +149,9 @@ def _tests(
     groups = [(tried.level == g).astype(float) for g in range(len(cells.sizes))]
     true = np.stack([weights[0] for weights in groups])
     each = np.stack([ratio(weights, counts) for weights in groups])
-    occupancy, reward = _occupancy(groups, counts), _reward_distances(model, true, counts)
+    time = [(w / w.sum(axis=1, keepdims=True)) @ counts.occupancy for w in groups]  # largest total variation, (P,)
+    occupancy = np.max([0.5 * np.abs(one - two).sum(axis=1) for one, two in combinations(time, 2)], axis=0)
+    reward = _reward_distances(model, true, counts)
     statistics = [_spread(each, cells.sizes), occupancy[:, None]]
     statistics += [] if reward is None else [_choice_ratios(groups, counts)]
     everything = np.concatenate(statistics, axis=1)
@@ -188,12 +191,6 @@ def _spread(values: FloatArray, sizes: IntArray) -> FloatArray:
 def _entry(measure: Measure) -> dict[str, Any]:
     to = {} if measure.to is None else {"to": measure.to}
     return {"measure": measure.name, "intention": measure.intention, **to, "unit": measure.unit}
-
-
-def _occupancy(groups: Sequence[FloatArray], counts: Counts) -> FloatArray:
-    """Largest total variation between the mean shares of time of two groups, (P,)."""
-    shares = [(w / w.sum(axis=1, keepdims=True)) @ counts.occupancy for w in groups]
-    return np.asarray(np.max([0.5 * np.abs(one - two).sum(axis=1) for one, two in combinations(shares, 2)], axis=0))
 
 
 def _shares(counts: Counts, cells: Cells) -> FloatArray:
@@ -372,16 +369,26 @@ def write_contrast(folder: Path, result: dict[str, Any], names: Sequence[str]) -
 
 def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
     levels, captions = value["levels"], dict[str, str]()
-    under = listed(levels)
+    under, asked = listed(levels), defaultdict[str, list[Mapping[str, Any]]](list)
+    for test in value["tests"]:
+        asked[test["measure"]].append(test)
     titles = {"usage": "share of steps", "dwell": "mean dwell in steps", "switch_rate": "switches per step"}
     with style.paper_style():
-        for measure, label in titles.items():
-            tests = [test for test in value["tests"] if test["measure"] == measure]
-            if not tests:
-                continue
+        for measure in (name for name in titles if name in asked):
+            label, tests = titles[measure], asked[measure]
             figure, axes = style.new_figure(1, len(tests), width=1.0 + 1.5 * len(tests), height=2.3)
             for ax, test in zip(axes, tests, strict=True):
-                _dots(ax, value, test, names)
+                k = test["intention"]
+                own = [row for row in value["per_unit"] if (row["measure"], row["intention"]) == (measure, k)]
+                units_of = [
+                    {row["unit_of"]: row["value"] for row in own if row["level"] == side and row["value"] is not None}
+                    for side in range(len(levels))
+                ]
+                groups = [float("nan") if v is None else v for v in test["values"]]
+                color = style.PALETTE[0] if k is None else style.intention_color(k)
+                drawing.unit_dots(ax, units_of, groups, levels, color=color)
+                if k is not None:
+                    ax.set_title(style.short(names[k]))
                 if len(levels) > 2:
                     ax.tick_params(axis="x", rotation=30)
             axes[0].set_ylabel(label)
@@ -390,7 +397,7 @@ def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str
             captions[name] = (
                 f"{label.capitalize()} under {under}: a dot per {value['unit']}, all of a condition as a bar."
             )
-        tests = [test for test in value["tests"] if test["measure"] == "kernel" and test["interval"] is not None]
+        tests = [test for test in asked["kernel"] if test["interval"] is not None]
         if tests:
             labels = [f"{style.short(names[t['intention']])} → {style.short(names[t['to']])}" for t in tests]
             figure, (ax,) = style.new_figure(width=4.4, height=0.9 + 0.25 * len(tests))
@@ -408,17 +415,3 @@ def _draw(folder: Path, stem: str, value: Mapping[str, Any], names: Sequence[str
             style.save(figure, folder / f"contrast-{stem}-occupancy")
             captions[f"contrast-{stem}-occupancy"] = f"Where time is spent under {under}: a dot per state."
     return captions
-
-
-def _dots(ax: Any, value: Mapping[str, Any], test: Mapping[str, Any], names: Sequence[str]) -> None:
-    k = test["intention"]
-    own = [row for row in value["per_unit"] if (row["measure"], row["intention"]) == (test["measure"], k)]
-    units_of = [
-        {row["unit_of"]: row["value"] for row in own if row["level"] == side and row["value"] is not None}
-        for side in range(len(value["levels"]))
-    ]
-    groups = [float("nan") if v is None else v for v in test["values"]]
-    color = style.PALETTE[0] if k is None else style.intention_color(k)
-    drawing.unit_dots(ax, units_of, groups, value["levels"], color=color)
-    if k is not None:
-        ax.set_title(style.short(names[k]))
