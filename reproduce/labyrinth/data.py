@@ -310,8 +310,8 @@ def load(settings: Labyrinth) -> Data:
         demos = replace(demos.subset(kept), trajectory_names=np.arange(len(kept)))
     happened = {name: at[steps_of(everything.offsets, kept)] for name, at in load_events().items()}
     try:
-        notes = load_annotations().subset(kept)
+        notes = load_annotations()
     except InputError:  # no part of the public download: the rest of the experiment does not need it
         return Data(demos, labyrinth_mdp(), Events(happened, np.zeros(demos.n_steps, np.int64), ()))
-    animals = replace(demos, groups=notes.mouse_names[notes.mouse]).subset(np.flatnonzero(~notes.mixed))
-    return Data(demos, labyrinth_mdp(), Events(happened, notes.flat("mode"), MODES), animals)
+    animals = replace(demos, groups=notes["animal"][kept]).subset(np.flatnonzero(~notes["mixed"][kept]))
+    return Data(demos, labyrinth_mdp(), Events(happened, notes["mode"][kept].ravel().astype(np.int64), MODES), animals)

@@ -141,31 +141,14 @@ def recordings(monkeypatch):
 
 @pytest.mark.usefixtures("recordings")
 def test_annotations_belong_to_the_windows():
-    demos, notes = labyrinth.load_labyrinth(), labyrinth.load_annotations()
-    assert len(demos) == len(notes.mouse) == 238
-    at_port = demos.states == maze.WATER
-    assert not notes.flat("water_delivered")[~at_port].any()
-    np.testing.assert_array_equal(notes.flat("water_conf") > 0, at_port)
-    assert np.flatnonzero(notes.mixed).tolist() == [14, 37, 71, 98, 176]
-    few = notes.subset([3, 1])
-    np.testing.assert_array_equal(few.flat("mode"), notes.mode[[3, 1]].ravel())
-    with pytest.raises(InputError, match="per window"):
-        notes.flat("mouse")
-
-
-@pytest.mark.usefixtures("recordings")
-def test_animals_are_groups_without_mixed_windows():
-    demos = labyrinth.load_labyrinth(animals=True)
-    assert len(demos) == 233
-    assert len(np.unique(demos.groups)) == 10
-    assert len(demos.fold_indices(10, by="group")) == 10
-
-
-@pytest.mark.usefixtures("recordings")
-def test_the_named_data_set_has_all_windows_and_their_animals():
     demos, notes = datasets.NAMED["labyrinth"][0](), labyrinth.load_annotations()
-    assert len(demos) == 238
-    np.testing.assert_array_equal(demos.groups, notes.mouse_names[notes.mouse])
+    assert len(demos) == len(notes["animal"]) == 238
+    at_port = demos.states == maze.WATER
+    assert not notes["water_delivered"].ravel()[~at_port].any()
+    np.testing.assert_array_equal(notes["water_conf"].ravel() > 0, at_port)
+    assert np.flatnonzero(notes["mixed"]).tolist() == [14, 37, 71, 98, 176]
+    np.testing.assert_array_equal(demos.groups, notes["animal"])
+    assert len(demos.fold_indices(10, by="group")) == 10
     assert demos.checksum() != labyrinth.load_labyrinth().checksum()  # what knows the animals is another fit
 
 

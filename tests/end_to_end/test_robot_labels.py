@@ -15,6 +15,7 @@ from prism_irl.cli.fitted import open_run_data
 from prism_irl.cli.sources import read_rows
 from prism_irl.errors import InputError
 from prism_irl.robots.continuous import read_dataset
+from prism_irl.robots.lerobot import Words
 from prism_irl.robots.lerobot_writing import add_column
 from recordings_on_disk import build_example, there_and_back, write_records
 from support import one_sentence, prism
@@ -59,7 +60,9 @@ def test_a_column_of_words_or_numbers_with_gaps(dataset, cells, names):
 
 def test_subtasks_that_were_written_back_are_known_by_their_words(dataset, tmp_path):
     frames, found = np.arange(10), np.array([1] * 4 + [0] * 6)
-    add_column(dataset, tmp_path / "copy", {2: (frames, found)}, subtasks=["carry", "reach"])
+    add_column(
+        dataset, tmp_path / "copy", {2: (frames, found)}, Words(("carries", "reaches")), subtasks=["carry", "reach"]
+    )
     demos = read_dataset(tmp_path / "copy", *VECTORS, labels="subtask_index").demonstrations
     assert demos.partial_label_names == ("reach", "carry")
     assert (demos.partial_labels >= 0).sum() == 10  # frames that were not segmented are not known
@@ -93,7 +96,6 @@ def test_a_step_feature_of_tfrecord_shards(tmp_path, cells):
 def test_columns_that_are_not_there_are_refused(dataset, tmp_path):
     shards = write_shards(tmp_path / "shards", {"action": {"tensor": {"shape": {"dimensions": ["3"]}}}})
     bare = write_shards(tmp_path / "bare", None, wide=np.arange(10))
-    (tmp_path / "raw" / "traj_group0" / "traj0").mkdir(parents=True)
     with_column(dataset, "picture", [b"x"])
     for folder, name, words in (
         (dataset, "stage", "no column 'stage' among action"),
@@ -101,7 +103,6 @@ def test_columns_that_are_not_there_are_refused(dataset, tmp_path):
         (shards, "stage", "no column 'stage' among action"),
         (bare, "stage", "no step feature 'stage'"),
         (bare, "wide", "10 values for 5 steps"),
-        (tmp_path / "raw", "stage", "--labels FILE.csv"),
     ):
         with pytest.raises(InputError) as error:
             read_dataset(folder, *VECTORS, labels=name)

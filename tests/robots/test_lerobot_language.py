@@ -27,7 +27,7 @@ def written(request, tmp_path):
     source = write_lerobot_version(tmp_path / "arm", list(episodes("pick-place", 3)), request.param)
     lengths = [len(one) for one in episodes("pick-place", 3)]
     values = {i: (np.arange(n), np.arange(n) * 3 // n) for i, n in enumerate(lengths)}
-    add_column(source, tmp_path / "copy", values, words=Words(MOTIONS, NAMES))
+    add_column(source, tmp_path / "copy", values, Words(MOTIONS, NAMES))
     return source, tmp_path / "copy", values
 
 
@@ -74,7 +74,7 @@ def test_they_are_read_back_as_labels(written):
 
 def test_phases_without_names_have_motions_alone(written, tmp_path):
     source, _, values = written
-    add_column(source, tmp_path / "plain", values, words=Words(MOTIONS))
+    add_column(source, tmp_path / "plain", values, Words(MOTIONS))
     rows = tables(tmp_path / "plain")["language_persistent"][0].as_py()
     assert {one["style"] for one in rows} == {"motion"}
 
@@ -94,7 +94,7 @@ def test_stages_as_sarm_reads_them(written, tmp_path):
         assert row["dense_subtask_start_frames"] == [int(np.argmax(labels == k)) for k in range(3)]
         assert row["dense_subtask_end_frames"][-1] == len(labels) - 1
     back = {i: (frames, np.where(labels == 2, 0, labels)) for i, (frames, labels) in values.items()}
-    add_column(source, tmp_path / "back", back, words=Words(MOTIONS, NAMES))  # no stages: the first comes again
+    add_column(source, tmp_path / "back", back, Words(MOTIONS, NAMES))  # no stages: the first comes again
     assert not (tmp_path / "back" / "meta" / "temporal_proportions_dense.json").exists()
 
 
@@ -132,7 +132,7 @@ def test_lerobot_itself_opens_the_copy(tmp_path):
     source = write_lerobot_version(tmp_path / "arm", list(episodes("pick-place", 3)), "v3.0")
     lengths = [len(one) for one in episodes("pick-place", 3)]
     values = {i: (np.arange(n), np.arange(n) * 3 // n) for i, n in enumerate(lengths)}
-    add_column(source, tmp_path / "copy", values, words=Words(MOTIONS, NAMES))
+    add_column(source, tmp_path / "copy", values, Words(MOTIONS, NAMES))
     script = """
 import sys
 from lerobot.datasets.lerobot_dataset import LeRobotDataset

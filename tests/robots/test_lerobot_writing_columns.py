@@ -8,12 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.lerobot import LeRobotSource
+from prism_irl.robots.lerobot import LeRobotSource, Words
 from prism_irl.robots.lerobot_writing import add_column
 from recordings_on_disk import write_lerobot_version
 from worlds.lerobot import write_lerobot
 
 pytest.importorskip("av", reason="needs prism-irl[robots]")
+WORDS = Words(("moves", "rests", "turns"))
 
 
 def checksum(folder: Path) -> dict[str, str]:
@@ -36,7 +37,7 @@ def test_the_copy_has_everything_and_the_column(episodes, tmp_path, version):
     before = checksum(source)
     # Episode 0: the first step was dropped; episode 2 was left out altogether.
     values = {i: (np.arange(i == 0, 5 + i), np.arange(5 + i - (i == 0)) % 3) for i in (0, 1, 3)}
-    assert add_column(source, tmp_path / "copy", values) == 4 + 6 + 8
+    assert add_column(source, tmp_path / "copy", values, WORDS) == 4 + 6 + 8
     assert checksum(source) == before
     assert column(tmp_path / "copy") == {
         0: [-1, 0, 1, 2, 0],
@@ -57,22 +58,12 @@ def test_the_copy_has_everything_and_the_column(episodes, tmp_path, version):
     assert not list(tmp_path.glob(".*tmp"))
 
 
-def test_what_the_datasets_library_knows_is_kept_up(episodes, tmp_path):
-    source = write_lerobot(tmp_path / "source", episodes(1, cameras=()))
-    path = next((source / "data").rglob("*.parquet"))
-    known = {"info": {"features": {"action": {}}}}
-    pq.write_table(pq.read_table(path).replace_schema_metadata({"huggingface": json.dumps(known)}), path)
-    add_column(source, tmp_path / "copy", {0: (np.arange(5), np.zeros(5, int))})
-    metadata = pq.read_schema(tmp_path / "copy" / path.relative_to(source)).metadata
-    assert json.loads(metadata[b"huggingface"])["info"]["features"]["intention"]["dtype"] == "int64"
-
-
 @pytest.mark.parametrize("line", [b'{"episode_index": 0, "stats": "\xff"}', b'{"episode_index": 0, "stats": 3}', b"[]"])
 def test_a_damaged_line_of_the_metadata_leaves_no_copy(episodes, tmp_path, line):
     source = write_lerobot(tmp_path / "source", episodes(1, cameras=()))
     (source / "meta" / "episodes_stats.jsonl").write_bytes(line)
     with pytest.raises(InputError):
-        add_column(source, tmp_path / "copy", {0: (np.arange(5), np.zeros(5, int))})
+        add_column(source, tmp_path / "copy", {0: (np.arange(5), np.zeros(5, int))}, WORDS)
     assert not (tmp_path / "copy").exists()
 
 
@@ -80,15 +71,15 @@ def test_refusals(episodes, tmp_path):
     source = write_lerobot(tmp_path / "source", episodes(2, cameras=()))
     good = {0: (np.arange(5), np.zeros(5, int))}
     with pytest.raises(InputError, match="lies inside the dataset"):
-        add_column(source, source / "copy", good)
+        add_column(source, source / "copy", good, WORDS)
     with pytest.raises(InputError, match="exists already"):
-        add_column(source, source, good)
+        add_column(source, source, good, WORDS)
     with pytest.raises(InputError, match="Episode 7 has 5 segmented steps"):
-        add_column(source, tmp_path / "copy", {7: good[0]})
+        add_column(source, tmp_path / "copy", {7: good[0]}, WORDS)
     with pytest.raises(InputError, match="Episode 0 has 9 segmented steps"):
-        add_column(source, tmp_path / "copy", {0: (np.arange(9), np.zeros(9, int))})
+        add_column(source, tmp_path / "copy", {0: (np.arange(9), np.zeros(9, int))}, WORDS)
     assert not (tmp_path / "copy").exists()
     assert not list(tmp_path.glob(".*tmp"))
-    add_column(source, tmp_path / "copy", good)
+    add_column(source, tmp_path / "copy", good, WORDS)
     with pytest.raises(InputError, match="has a column 'intention' already"):
-        add_column(tmp_path / "copy", tmp_path / "again", good)
+        add_column(tmp_path / "copy", tmp_path / "again", good, WORDS)

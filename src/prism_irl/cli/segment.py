@@ -253,7 +253,7 @@ def write_intentions(
     motions = called  # tokens do not say what moves
     if demos.motions is not None and demos.design is None:
         motions = motions_in_words(demos, labels, len(called))
-    return add_column(dataset, out, values, subtasks=called if subtasks else None, words=Words(motions, names))
+    return add_column(dataset, out, values, Words(motions, names), subtasks=called if subtasks else None)
 
 
 def score(

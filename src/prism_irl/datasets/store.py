@@ -19,19 +19,9 @@ from prism_irl.optional import need
 
 @dataclass(frozen=True)
 class DataSet:
-    """A public data set.
+    """A public data set: its name on the command line and of its folder, what it is, and the sha256 of its files.
 
-    Parameters
-    ----------
-    name : str
-        Its name on the command line, and of its folder.
-    about : str
-        One sentence.
-    address : str
-        Address that the file names are appended to.
-    files : mapping of file name to sha256
-    licence : str
-        Licence and source, in a few words.
+    The names of the files are appended to the ``address``.
     """
 
     name: str
@@ -73,47 +63,36 @@ def cache_folder() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "prism-irl"
 
 
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file."""
+def state_of(path: Path, sha256: str) -> FileState:
+    """Whether a file is there and is the right one."""
+    if not path.is_file():
+        return "missing"
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return "ready" if hashlib.file_digest(file, "sha256").hexdigest() == sha256 else "wrong"
 
 
 def verified(path: Path, sha256: str, advice: str) -> Path:
     """Return the path of a file after checking that it is there and is the right one."""
-    if not path.is_file():
+    state = state_of(path, sha256)
+    if state == "missing":
         raise InputError(f"{path} is missing; {advice}.")
-    found = sha256_of(path)
-    if found != sha256:
-        raise InputError(f"{path} is not the published file (sha256 {found[:12]}…); delete it, then {advice}.")
+    if state == "wrong":
+        raise InputError(f"{path} is not the published file (its sha256 differs); delete it, then {advice}.")
     return path
 
 
 def states(data: DataSet) -> dict[str, FileState]:
     """Return whether each file is there and is the right one."""
-    found: dict[str, FileState] = {}
-    for name, sha256 in data.files.items():
-        path = data.folder / name
-        found[name] = "missing" if not path.is_file() else "ready" if sha256_of(path) == sha256 else "wrong"
-    return found
+    return {name: state_of(data.folder / name, sha256) for name, sha256 in data.files.items()}
 
 
 def fetch(data: DataSet, address: str | None = None) -> dict[str, Literal["downloaded", "already there"]]:
-    """Download what is missing and check it; a file that is there with the right checksum is not downloaded.
-
-    Parameters
-    ----------
-    address : str, optional
-        A mirror in place of the public address; the checksums stay the same.
-    """
+    """Download what is missing, from the public address or a mirror, and check it; nothing is downloaded twice."""
     done: dict[str, Literal["downloaded", "already there"]] = {}
     for name, state in states(data).items():
         path = data.folder / name
         if state == "wrong":
-            raise InputError(
-                f"{path} is there but is not the published file (sha256 {sha256_of(path)[:12]}…); move it away, then "
-                "fetch again."
-            )
+            raise InputError(f"{path} is there but is not the published file; move it away, then fetch again.")
         if state == "missing":
             _download(f"{(address or data.address).rstrip('/')}/{name}", path, data.files[name])
         done[name] = "already there" if state == "ready" else "downloaded"
@@ -141,8 +120,7 @@ def _download(url: str, path: Path, sha256: str) -> None:
             f"What {url} sent is not the published file (its sha256 differs); nothing was kept, try again or use "
             "another address."
         ) from None
-    except (RequestException, OSError) as error:
-        # The messages of the network layer are pages long; their kind says it: ConnectionError, HTTPError, Timeout.
+    except (RequestException, OSError) as error:  # whose messages are pages long: their kind says it
         response = getattr(error, "response", None)
         reason = type(error).__name__ if response is None else f"the server answered {response.status_code}"
         raise InputError(

@@ -16,7 +16,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,39 +84,33 @@ Opened = Callable[[], AbstractContextManager[Mapping[str, Stretch]]]
 class ArraySource(EpisodeSource):
     """Episodes whose arrays have names; subclasses say where each episode's arrays are."""
 
-    def __init__(self, folder: str | Path, *, strict: bool = False) -> None:
-        super().__init__(folder, strict=strict)
-        self._kinds: dict[str, bool] | None = None
-
     @abstractmethod
     def _episodes(self) -> Iterator[tuple[str, Opened]]:
         """Name of each episode and how to open its arrays, in order."""
 
+    @cached_property
     def _named(self) -> dict[str, bool]:
         """Arrays of numbers of the first episode that can be read, and whether each has one number per step."""
-        if self._kinds is None:
-            self._kinds = {}
-            for _, opened in self._episodes():
-                try:
-                    with opened() as arrays:
-                        self._kinds = {key: len(one.array.shape) == 1 for key, one in arrays.items() if one.is_vector}
-                    break
-                except BROKEN:
-                    continue  # said when the episodes are read
-        return self._kinds
+        for _, opened in self._episodes():
+            try:
+                with opened() as arrays:
+                    return {key: len(one.array.shape) == 1 for key, one in arrays.items() if one.is_vector}
+            except BROKEN:
+                continue  # said when the episodes are read
+        return {}
 
     def has(self, column: str) -> bool:
         """Whether there is an array with one number per step."""
-        return self._named().get(column, False)
+        return self._named.get(column, False)
 
     def usual_vectors(self) -> tuple[str | None, str | None]:
         """Their arrays."""
-        state, action = (next((key for key in keys if key in self._named()), None) for keys in (STATES, ACTIONS))
+        state, action = (next((key for key in keys if key in self._named), None) for keys in (STATES, ACTIONS))
         return state, action
 
     def further_vectors(self) -> tuple[str, ...]:
         """Every array of numbers."""
-        return tuple(self._named())
+        return tuple(self._named)
 
     def _open(self) -> Iterator[Callable[[], Episode]]:
         for index, (name, opened) in enumerate(self._episodes()):

@@ -2,14 +2,12 @@
 
     prism fit DATASET --observe observation.state --act action --intentions 5 --out runs/arm
 
-LeRobot, RLDS, HDF5 and zarr are read episode by episode (`episodes.open_episodes`).
 ``observation.state`` and ``action`` are the whole vectors, and datasets may have others (``observation.velocity``);
-``observation.state[0:19]`` takes some of their numbers, for example a robot's own
-joints without what only a simulator knows. A camera such as ``observation.images.front`` is observed as 16 numbers that
-a fixed encoder makes of its frames (`vision.encoders.FixedEncoder`), the same for every recording. Trajectories are
-named by their episode and timed by their frame, so that phases find their way back into the dataset
-(`prism segment … --write-back`). A column with a word or a number per frame, such as ``subtask_index``, may say what
-somebody knows (``--labels``, with gaps) or what is true (``--intention``, for evaluation).
+``observation.state[0:19]`` takes some of their numbers. A camera such as ``observation.images.front`` is observed as 16
+numbers that a fixed encoder makes of its frames, the same for every recording. Trajectories are named by their episode
+and timed by their frame, so that phases find their way back into the dataset (`prism segment … --write-back`). A column
+with a word or a number per frame, such as ``subtask_index``, may say what somebody knows (``--labels``, with gaps) or
+what is true (``--intention``, for evaluation).
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -167,10 +166,8 @@ def stride(fps: float | None, hz: float | None) -> int:
 
 def _left_out(skipped: Sequence[Skipped]) -> tuple[str, ...]:
     """Which episodes were left out, in a sentence."""
-    if not skipped:
-        return ()
-    if len(skipped) == 1:
-        return (f"Episode {skipped[0].name} is left out: {skipped[0].reason}.",)
+    if len(skipped) < 2:
+        return tuple(f"Episode {name} is left out: {reason}." for name, reason in skipped)
     names = ", ".join(one.name for one in skipped[:5]) + (", …" if len(skipped) > 5 else "")
     return (f"{len(skipped)} episodes are left out ({names}), the first because {skipped[0].reason}.",)
 
@@ -181,8 +178,7 @@ def _column(columns: Mapping[str, Sequence[npt.NDArray[np.object_]]], name: str)
 
 def _part(text: str, role: str) -> tuple[str, str | None]:
     """Name of a vector, and which of its numbers are meant: 3, 0:7, or the name of one, such as gripper.pos."""
-    match = _PART.fullmatch(text)
-    if match is None:
+    if (match := _PART.fullmatch(text)) is None:
         raise InputError(
             f"--{role} {text!r} is no vector of the dataset; write {STATE}, {STATE}[0:7] for a part of it, or "
             f"{STATE}[gripper.pos] for a number by its name."
@@ -264,21 +260,14 @@ class Recordings(NamedTuple):
 
 def place(dataset: Path, tokens: Path) -> dict[str, str]:
     """What config.json says about where the dataset lies: the full path, and the way from the folder of the tokens."""
-    try:
+    relative = ""
+    with suppress(ValueError):  # another drive
         relative = os.path.relpath(dataset.absolute(), tokens.absolute())
-    except ValueError:  # another drive
-        relative = ""
     return {"folder": str(dataset.absolute()), "relative": relative}
 
 
 def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
-    """Return the recordings behind a file of demonstrations, or the dataset itself; None where there are none.
-
-    Raises
-    ------
-    InputError
-        If the dataset is no longer where it was, or is another one.
-    """
+    """The recordings behind a file of demonstrations, or the dataset itself; None where there are none."""
     if is_dataset(table) and demos.trajectory_names is not None:
         source = open_episodes(table)  # read without tokens, straight from the dataset
         return Recordings(source, _observed_camera(source, demos))
@@ -315,15 +304,11 @@ def come_from_tokens(table: Path, demos: Demonstrations) -> bool:
 def _config(table: Path, demos: Demonstrations) -> dict[str, Any] | None:
     """config.json beside the file, if it tells of exactly these demonstrations and where they come from."""
     path = table.parent / "config.json"
-    if table.suffix.lower() != ".npz" or not path.is_file():
-        return None
-    try:
-        config = storage.read_json(path)
-    except InputError:
-        return None  # somebody else's file
-    match config:
-        case {"source": {"folder": str(), "relative": str()}, "data": {"sha256": known}} if known == demos.checksum():
-            return dict(config)
+    if table.suffix.lower() == ".npz" and path.is_file():
+        with suppress(InputError):  # somebody else's file
+            match config := storage.read_json(path):
+                case {"source": {"folder": str(), "relative": str()}, "data": {"sha256": known}}:
+                    return dict(config) if known == demos.checksum() else None
     return None
 
 

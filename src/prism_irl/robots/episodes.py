@@ -54,6 +54,9 @@ class DamagedEpisodeError(InputError):
         self.skipped = Skipped(name, reason)
 
 
+damaged = DamagedEpisodeError
+
+
 class DamagedEpisodeWarning(UserWarning):
     """One episode was skipped; the message says which one and why."""
 
@@ -67,9 +70,9 @@ class Episode:
     index : int
         Number within its dataset.
     actions : (T, d) float32
-        Commands, one per step; BridgeData's are 3 translations, 3 rotations and the gripper.
+        Commands, one per step.
     states : (T, m) float32, optional
-        Proprioception (joints, effector pose, gripper); absent where the recording has none.
+        Proprioception (joints, effector pose, gripper).
     language : str
         The instruction, empty where there is none.
     cameras : mapping of str to a function
@@ -77,9 +80,7 @@ class Episode:
     timestamps : (T,) float64, optional
         Seconds since the beginning.
     phases : (T,) int32, optional
-        True phase of every step: for evaluation only.
-    phase_names : tuple of str
-        Names behind the phases.
+        True phase of every step, with ``phase_names``: for evaluation only.
     name : str
         What the dataset calls the episode, for messages; its number by default.
     columns : mapping of str to (T,) object
@@ -125,13 +126,7 @@ class Episode:
         return len(self.actions)
 
     def frames(self, camera: str | None = None) -> Iterator[Frame]:
-        """Yield exactly one frame per step; a recording that is shorter, longer or broken is an error.
-
-        Parameters
-        ----------
-        camera : str, optional
-            Name of the camera; the first one by default.
-        """
+        """Yield one frame per step of a camera (the first); fewer, more or broken ones are damage."""
         count = 0
         for frame in islice(self.cameras[self.camera(camera)](), len(self) + 1):
             count += 1
@@ -152,28 +147,15 @@ class Episode:
         return name
 
     def __repr__(self) -> str:
-        states = 0 if self.states is None else self.states.shape[1]
-        said = f", {self.language!r}" if self.language else ""
         return (
-            f"Episode({self.name}: {len(self)} steps, {self.actions.shape[1]} action and {states} state dimensions, "
-            f"cameras {', '.join(self.cameras) or 'none'}{said})"
+            f"Episode({self.name}: {len(self)} steps, cameras {', '.join(self.cameras) or 'none'}, {self.language!r})"
         )
-
-
-def damaged(name: str, why: str) -> DamagedEpisodeError:
-    """Return the error for an episode; the caller raises it."""
-    return DamagedEpisodeError(name, why)
 
 
 class EpisodeSource(ABC):
     """A dataset on disk, read one episode at a time.
 
-    Parameters
-    ----------
-    folder : path
-        Where the dataset lies.
-    strict : bool
-        A damaged episode stops the reading; otherwise it is named in a warning, left out and counted in ``skipped``.
+    A damaged episode stops the reading where it is ``strict``; else a warning names it, and it is in ``skipped``.
     """
 
     files: ClassVar[tuple[str, ...]] = ()
@@ -237,8 +219,7 @@ class EpisodeSource(ABC):
         return ""
 
     def __iter__(self) -> Iterator[Episode]:
-        for episode, _ in self.visit(lambda episode: None):
-            yield episode
+        return (episode for episode, _ in self.visit(lambda episode: None))
 
     def describe(self) -> dict[str, Any]:
         """What tells this dataset from another, as JSON; not where it lies, so that it may be moved."""
@@ -366,10 +347,7 @@ MAX_PIXELS = 64_000_000
 def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | None = None) -> Iterator[Frame]:
     """Yield the frames of a video, or ``n_frames`` of them from ``start`` seconds on.
 
-    Parameters
-    ----------
-    episode : str
-        Named in the error when the video is missing or broken.
+    ``episode`` is named in the error when the video is missing or broken.
     """
     av = need("av", "robots")
     if not path.is_file():

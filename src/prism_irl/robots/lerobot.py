@@ -7,7 +7,7 @@ Use `LeRobotSource` to stream episodes, and `lerobot_writing.add_column` to put 
 from __future__ import annotations
 
 import json
-import string
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -117,24 +118,18 @@ def active(rows: Sequence[Mapping[str, Any]], style: str, times: npt.NDArray[Any
 
 
 def timestamps(folder: Path) -> dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
-    """Frame numbers and timestamps of every episode of a LeRobot dataset."""
-    found: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}
+    """Frame numbers and timestamps of every episode of a LeRobot dataset, in the order of the frames."""
+    keys = ["episode_index", "frame_index", "timestamp"]
+    parts = []
     for path in sorted((folder / "data").rglob("*.parquet")):
         try:
-            with pq.ParquetFile(path) as file:
-                table = file.read(columns=["episode_index", "frame_index", "timestamp"])
-            episode, frame, time = (np.ravel(table[name].to_numpy()) for name in table.column_names)
+            parts.append(pq.read_table(path, columns=keys, partitioning=None).to_pandas())
         except (*BROKEN, pa.ArrowException) as error:
             raise InputError(f"{path} is damaged and cannot be copied ({brief(error)}); restore it.") from None
-        for index in np.unique(episode).tolist():
-            here = episode == index
-            found.setdefault(index, []).append((frame[here], time[here]))
-    whole = {}
-    for index, parts in found.items():
-        frames, times = (np.concatenate([part[i] for part in parts]) for i in range(2))
-        order = np.argsort(frames, kind="stable")
-        whole[index] = frames[order].astype(np.int64), times[order].astype(np.float32)
-    return whole
+    if not parts:
+        return {}
+    frames = pd.concat(parts).sort_values(keys[:2], kind="stable").groupby("episode_index")
+    return {int(i): (own["frame_index"].to_numpy(np.int64), own["timestamp"].to_numpy(np.float32)) for i, own in frames}
 
 
 def in_order(segments: Mapping[int, Sequence[Segment]]) -> bool:
@@ -179,11 +174,9 @@ def write_seconds(path: Path, segments: Mapping[int, Sequence[Segment]], names: 
     lines, begun = ["WEBVTT", ""], 0.0
     for episode, own in segments.items():
         ends = [*(one.start_time for one in own[1:]), own[-1].end_time if own else 0.0]
-        found[str(episode)] = [
-            {"start_sec": one.start_time, "end_sec": end, "subtask": names[one.phase]}
-            for one, end in zip(own, ends, strict=False)
-        ]
+        found[str(episode)] = []
         for one, end in zip(own, ends, strict=False):
+            found[str(episode)].append({"start_sec": one.start_time, "end_sec": end, "subtask": names[one.phase]})
             lines += [f"{_clock(begun + one.start_time)} --> {_clock(begun + end)}", names[one.phase], ""]
         begun += ends[-1]
     if path.suffix.lower() == ".json":
@@ -261,11 +254,11 @@ class LeRobotSource(EpisodeSource):
         try:
             self.fps, self.chunk = float(self.info["fps"]), int(self.info.get("chunks_size", 1000))
             self.n_episodes = int(self.info["total_episodes"])
-            if not (self.fps > 0 and self.chunk > 0):
-                raise ValueError
         except (KeyError, TypeError, ValueError, OverflowError):
+            self.fps = self.chunk = 0
+        if not (self.fps > 0 and self.chunk > 0):
             needed = "fps, chunks_size or total_episodes, or they are no numbers above 0"
-            raise InputError(f"{self.folder}/meta/info.json lacks {needed}.") from None
+            raise InputError(f"{self.folder}/meta/info.json lacks {needed}.")
 
     @property
     def cameras(self) -> list[str]:
@@ -544,14 +537,11 @@ def _filled(folder: Path, key: str, template: Any, values: dict[str, Any]) -> st
     if not isinstance(template, str):
         raise InputError(f"{folder}/meta/info.json has no {key}; restore it from the dataset's source.")
     try:
-        fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
-        if any(field not in values for field in fields):
-            raise ValueError(f"unknown field among {', '.join(fields)}")
-        widths = [spec for _, _, spec, _ in string.Formatter().parse(template) if spec]
-        if any(spec not in ("03d", "06d", "d", "04d", "05d") for spec in widths):
-            raise ValueError(f"unusual format among {', '.join(widths)}")
-        return template.format(**values)
-    except (ValueError, IndexError, KeyError) as error:
+        filled = re.sub(r"\{(\w+)(?::(0?\d?d))?\}", lambda one: format(values[one[1]], one[2] or ""), template)
+        if "{" in filled or "}" in filled:
+            raise ValueError("unusual fields")
+        return filled
+    except (ValueError, KeyError) as error:
         raise InputError(f"The {key} {template!r} in {folder}/meta/info.json is not usable ({brief(error)}).") from None
 
 

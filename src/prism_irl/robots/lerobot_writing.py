@@ -1,10 +1,9 @@
-"""Put a result back beside the data: a copy of a LeRobot dataset with one more column.
+"""Put a result back beside the data: a copy of a LeRobot dataset with a column of intentions and with language rows.
 
 The original is only read. Videos and metadata are copied byte for byte, tables row group by row group with the new
-column behind the others; the copy is made beside its target and renamed when it is whole. With ``words`` the same
-segmentation is there as LeRobot reads it from 0.6 on; with ``subtasks`` as 0.5 did: a column ``subtask_index`` in every
-frame, and ``meta/subtasks.parquet``, whose index ``subtask`` holds the words and whose column ``subtask_index`` their
-numbers.
+columns behind the others; the copy is made beside its target and renamed when it is whole. Words are written as LeRobot
+reads them from 0.6 on; with ``subtasks`` as 0.5 did, too: a column ``subtask_index`` in every frame, and
+``meta/subtasks.parquet``, whose index ``subtask`` holds the words and whose column ``subtask_index`` their numbers.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 Columns = Mapping[str, int]
 """Name of a new column → its value where a step was not segmented."""
-SUBTASK = "subtask_index"
+Values = Mapping[int, tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]]]
+INTENTION, SUBTASK = "intention", "subtask_index"
 UNKNOWN = -1
 """Value of steps that were not segmented: dropped first steps and episodes that were left out."""
 
@@ -63,26 +63,23 @@ UNKNOWN = -1
 def add_column(
     source: str | Path,
     target: str | Path,
-    values: Mapping[int, tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]]],
+    values: Values,
+    words: Words,
     *,
-    name: str = "intention",
     subtasks: Sequence[str] | None = None,
-    words: Words | None = None,
 ) -> int:
-    """Copy a dataset into a new folder and add an int64 column; returns how many steps have a value.
+    """Copy a dataset into a new folder and add the column ``intention``; returns how many steps have a value.
 
     Parameters
     ----------
     values : mapping
         For each episode index the frame indices (n,) and their values (n,); steps that are not named get -1.
-    name : str
-        Of the column; one that is there already is an error.
+    words : Words
+        Of ``language_persistent``, and where every episode passes its phases in the order of their numbers, of the
+        stages that SARM reads.
     subtasks : K words, optional
         Write the subtasks of LeRobot 0.5 as well. Its reader looks every frame up, so that frames without a value get
         a subtask of their own, "not segmented".
-    words : Words, optional
-        Write ``language_persistent`` as well, and where every episode passes its phases in the order of their numbers,
-        the stages that SARM reads.
     """
     dataset, copy = LeRobotSource(source), Path(target)
     if copy.exists() or copy.is_symlink():
@@ -90,13 +87,13 @@ def add_column(
     origin, place = dataset.folder.resolve(), copy.absolute().resolve()
     if origin == place or origin in place.parents:
         raise InputError(f"{copy} lies inside the dataset it copies; choose a folder outside {dataset.folder}.")
-    columns = {name: UNKNOWN} if subtasks is None else {name: UNKNOWN, SUBTASK: len(subtasks)}
-    for column in (*columns, *([] if words is None else [COLUMN])):
+    columns = {INTENTION: UNKNOWN} | ({} if subtasks is None else {SUBTASK: len(subtasks)})
+    for column in (*columns, COLUMN):
         if column in dataset.features:
             raise InputError(f"{dataset.folder} has a column {column!r} already; give the original dataset.")
     written: dict[int, int] = {}
-    segments = {} if words is None else _segments(dataset.folder, values)
-    rows = None if words is None else {i: rows_of(own, words) for i, own in segments.items()}
+    segments = _segments(dataset.folder, values)
+    rows = {i: rows_of(own, words) for i, own in segments.items()}
     try:
         storage.sweep(copy.parent)
         with storage.replacing(copy) as unfinished:
@@ -111,12 +108,8 @@ def add_column(
                     shutil.copyfile(path, unfinished / relative)
             _check_all_found(dataset, values, written)
             _describe(unfinished, values, columns)
-            if words is not None:
-                info = storage.read_json(unfinished / "meta" / "info.json")
-                info["features"][COLUMN] = FEATURE
-                storage.write_json(unfinished / "meta" / "info.json", info)
-                if in_order(segments):
-                    write_stages(unfinished, segments, words.names or words.motions)
+            if in_order(segments):
+                write_stages(unfinished, segments, words.names or words.motions)
             if subtasks is not None:
                 _write_subtasks(unfinished, subtasks)
     except (*BROKEN, pa.ArrowException) as error:
@@ -126,14 +119,12 @@ def add_column(
     return sum(written.values())
 
 
-def segments_in_seconds(
-    dataset: str | Path, values: Mapping[int, tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]]]
-) -> dict[int, list[Segment]]:
+def segments_in_seconds(dataset: str | Path, values: Values) -> dict[int, list[Segment]]:
     """Segments of every episode, with the timestamps of the dataset; ``values`` as in `add_column`."""
     return _segments(LeRobotSource(dataset).folder, values)
 
 
-def _segments(folder: Path, values: Mapping[int, Any]) -> dict[int, list[Segment]]:
+def _segments(folder: Path, values: Values) -> dict[int, list[Segment]]:
     times = timestamps(folder)
     found = {}
     for episode, (known, labels) in values.items():
@@ -146,20 +137,18 @@ def _segments(folder: Path, values: Mapping[int, Any]) -> dict[int, list[Segment
 def _extend(
     path: Path,
     target: Path,
-    values: Mapping[int, Any],
+    values: Values,
     columns: Columns,
     written: dict[int, int],
-    rows: Mapping[int, Sequence[Mapping[str, Any]]] | None = None,
+    rows: Mapping[int, Sequence[Mapping[str, Any]]],
 ) -> None:
     """Copy one table with the new columns."""
     with pq.ParquetFile(path) as file:
-        schema, metadata = file.schema_arrow, file.schema_arrow.metadata
-        for name in columns:
-            schema, metadata = schema.append(pa.field(name, pa.int64())), _with_feature(metadata, name)
-        if rows is not None:
-            # Without the second description, which the `datasets` library then takes from the columns.
-            metadata = {name: value for name, value in (metadata or {}).items() if name != b"huggingface"}
-            schema = schema.append(pa.field(COLUMN, TYPE))
+        schema = file.schema_arrow
+        # Without the second description of the columns, which the `datasets` library then takes from themselves.
+        metadata = {name: value for name, value in (schema.metadata or {}).items() if name != b"huggingface"}
+        for field in (*(pa.field(name, pa.int64()) for name in columns), pa.field(COLUMN, TYPE)):
+            schema = schema.append(field)
         schema = schema.with_metadata(metadata)
         with pq.ParquetWriter(target, schema) as writer:
             for group in range(file.num_row_groups):
@@ -173,10 +162,8 @@ def _extend(
                         column[here] = found
                         written[episode] = written.get(episode, 0) + int((found != UNKNOWN).sum())
                 for name, unknown in columns.items():
-                    own = np.where(column == UNKNOWN, unknown, column)
-                    table = table.append_column(name, pa.array(own))
-                if rows is not None:
-                    table = table.append_column(pa.field(COLUMN, TYPE), language_column(episodes, rows))
+                    table = table.append_column(name, pa.array(np.where(column == UNKNOWN, unknown, column)))
+                table = table.append_column(pa.field(COLUMN, TYPE), language_column(episodes, rows))
                 writer.write_table(table.cast(schema))
 
 
@@ -197,19 +184,7 @@ def _values_at(frames: npt.NDArray[Any], known: npt.NDArray[Any], labels: npt.ND
     return np.where(matches, np.asarray(labels)[order][at], UNKNOWN).astype(np.int64)
 
 
-def _with_feature(metadata: dict[bytes, bytes] | None, name: str) -> dict[bytes, bytes] | None:
-    """Schema metadata in which the `datasets` library keeps a second description of the columns."""
-    if not metadata or b"huggingface" not in metadata:
-        return metadata
-    try:
-        described = json.loads(metadata[b"huggingface"])
-        described["info"]["features"][name] = {"dtype": "int64", "_type": "Value"}
-    except (ValueError, KeyError, TypeError):
-        return metadata
-    return metadata | {b"huggingface": json.dumps(described).encode()}
-
-
-def _check_all_found(dataset: LeRobotSource, values: Mapping[int, Any], written: dict[int, int]) -> None:
+def _check_all_found(dataset: LeRobotSource, values: Values, written: dict[int, int]) -> None:
     for episode, (known, labels) in values.items():
         expected = int((np.asarray(labels) != UNKNOWN).sum())
         if written.get(episode, 0) != expected:
@@ -219,12 +194,13 @@ def _check_all_found(dataset: LeRobotSource, values: Mapping[int, Any], written:
             )
 
 
-def _describe(copy: Path, values: Mapping[int, Any], columns: Columns) -> None:
+def _describe(copy: Path, values: Values, columns: Columns) -> None:
     """Tell the metadata of the copy about the columns."""
     path = copy / "meta" / "info.json"
     info = storage.read_json(path)
     for name in columns:
         info["features"][name] = {"dtype": "int64", "shape": [1], "names": None}
+    info["features"][COLUMN] = FEATURE
     storage.write_json(path, info)
     statistics = copy / "meta" / "episodes_stats.jsonl"
     if not statistics.is_file():

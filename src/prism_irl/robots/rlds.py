@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,16 +29,9 @@ SHARD = re.compile(r"(?P<name>.+)-(?P<split>[^-]+)\.tfrecord-(?P<part>\d+)-of-(?
 
 
 class RLDSSource(EpisodeSource):
-    """Episodes of the TFRecord shards in a folder.
+    """Episodes of the TFRecord shards in a folder, which as TFDS writes it has a ``features.json``, too.
 
-    Parameters
-    ----------
-    folder : path
-        Holds ``*.tfrecord-00000-of-00001`` files and, as TFDS writes it, ``features.json``.
-    split : str, optional
-        "train", "val", …: only these shards; all of them by default.
-    strict : bool
-        A damaged episode is an error instead of a warning.
+    With a ``split`` ("train", "val", …) only of its shards.
     """
 
     files = ("*.tfrecord*", "*.json")
@@ -84,10 +78,13 @@ class RLDSSource(EpisodeSource):
             values = parse_example(record.data)
         except InputError as error:
             raise damaged(name, str(error)) from None
-        steps = len(values.get("steps/is_first", ())) or self._steps(values, name)
+        if "steps/action" not in values:
+            raise damaged(name, "it has no feature steps/action")
+        width = max(self._width("steps/action") or 1, 1)
+        steps = len(values.get("steps/is_first", ())) or len(values["steps/action"]) // width
         cameras = {}
         for key, pictures in values.items():
-            if self._kind(key) != "image":
+            if not self._is_picture(key):
                 continue
             if len(pictures) != steps:
                 raise damaged(name, f"{key} has {len(pictures)} pictures for {steps} steps")
@@ -104,16 +101,9 @@ class RLDSSource(EpisodeSource):
             columns={key: _cells(values, key, steps, name) for key in self.wanted},
         )
 
-    def _steps(self, values: dict[str, Values], name: str) -> int:
-        """Number of steps where no marker says it: from the actions and their width."""
-        if "steps/action" not in values:
-            raise damaged(name, "it has no feature steps/action")
-        return len(values["steps/action"]) // max(self._width("steps/action") or 1, 1)
-
-    def _kind(self, key: str) -> str:
-        return str(
-            self.features.get(key, {}).get("kind", "image" if key.rsplit("/", 1)[-1].startswith("image") else "")
-        )
+    def _is_picture(self, key: str) -> bool:
+        usual = "image" if key.rsplit("/", 1)[-1].startswith("image") else ""
+        return bool(self.features.get(key, {}).get("kind", usual) == "image")
 
     def _width(self, key: str) -> int | None:
         shape = self.features.get(key, {}).get("shape")
@@ -121,13 +111,17 @@ class RLDSSource(EpisodeSource):
 
     def _vectors(self, values: dict[str, Values], key: str, steps: int, name: str) -> npt.NDArray[np.float32]:
         """One vector per step, (T, d), from the flat list."""
-        flat = values.get(key)
-        if flat is None or isinstance(flat, list):
+        flat = values[key]
+        if isinstance(flat, list):
             raise damaged(name, f"it has no numbers under {key}")
         width = self._width(key) or (len(flat) // steps if steps else 0)
         if len(flat) != steps * width or not width:
             raise damaged(name, f"{key} has {len(flat)} numbers for {steps} steps of {width}")
         return flat.reshape(steps, width).astype(np.float32)
+
+
+def _parts(shard: Path) -> dict[str, str]:
+    return {"split": ""} if (found := SHARD.match(shard.name)) is None else found.groupdict()
 
 
 def open_rlds(folder: Path, split: str | None, *, strict: bool = False) -> RLDSSource:
@@ -163,10 +157,6 @@ def _pictures(pictures: list[bytes], name: str, key: str) -> Iterator[Frame]:
         if not data:
             raise damaged(name, f"{key} has no picture at step {step}")
         yield decode_image(data, name, f"{key} at step {step}")
-
-
-def _parts(shard: Path) -> dict[str, str]:
-    return {"split": ""} if (found := SHARD.match(shard.name)) is None else found.groupdict()
 
 
 def _shards(folder: Path, split: str | None) -> list[Path]:
@@ -236,17 +226,15 @@ def read_records(path: Path) -> Iterator[Record]:
     """
     size = path.stat().st_size
     with path.open("rb") as file:
-        number = 0
-        while header := file.read(12):
-            problem = _header_problem(header, size - file.tell())
-            if problem is not None:
+        for number in count():
+            if not (header := file.read(12)):
+                return
+            if (problem := _header_problem(header, size - file.tell())) is not None:
                 yield Record(number, b"", problem)
                 return
-            length = struct.unpack_from("<Q", header)[0]
-            data = file.read(length)
+            data = file.read(struct.unpack_from("<Q", header)[0])
             wrong = struct.unpack("<I", file.read(4))[0] != masked_crc(data)
             yield Record(number, data, "its checksum is wrong" if wrong else None)
-            number += 1
 
 
 def _header_problem(header: bytes, left: int) -> str | None:
@@ -270,33 +258,24 @@ def masked_crc(data: bytes) -> int:
 
 
 def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli) of some bytes: eight of them per step, which compiled is faster than a disk."""
-    return int(_remainder(np.frombuffer(data, np.uint8), *_tables()))
+    """CRC-32C (Castagnoli) of some bytes."""
+    return int(_remainder(np.frombuffer(data, np.uint8), _table()))
 
 
 @cache
-def _tables() -> tuple[_WORD]:
-    """Remainder of every byte that 0 … 7 zero bytes follow, (8, 256), for the reflected polynomial."""
+def _table() -> _WORD:
+    """Remainder of every byte, (256,), for the reflected polynomial."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(0x82F63B78), table >> 1)
-    found = [table]
-    for _ in range(7):
-        found.append(table[found[-1] & 0xFF] ^ (found[-1] >> 8))
-    return (np.stack(found).astype(np.uint32),)
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(0x82F63B78), table >> 1).astype(np.uint32)
+    return table
 
 
 @compiled()
-def _remainder(data: npt.NDArray[np.uint8], tables: _WORD) -> Any:
-    crc, whole = np.uint32(0xFFFFFFFF), len(data) // 8 * 8
-    for i in range(0, whole, 8):
-        step = np.uint32(0)
-        for j in range(8):
-            byte = data[i + j] ^ ((crc >> np.uint32(8 * j)) & np.uint32(0xFF) if j < 4 else np.uint32(0))
-            step ^= tables[7 - j, byte]
-        crc = step
-    for i in range(whole, len(data)):
-        crc = tables[0, (crc ^ data[i]) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+def _remainder(data: npt.NDArray[np.uint8], table: _WORD) -> Any:
+    crc = np.uint32(0xFFFFFFFF)
+    for byte in data:
+        crc = table[(crc ^ byte) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
@@ -328,8 +307,13 @@ def _feature(view: memoryview) -> Values:
         if kind == 2:  # packed, or one by one
             return np.frombuffer(b"".join(_messages(body)), dtype="<f4").astype(np.float32)
         if kind == 3:
-            items = [item for number, item in _fields(body) if number == 1]
-            numbers = [n for item in items for n in ([item] if isinstance(item, int) else _varints(item))]
+            numbers: list[int] = []
+            for item in (item for number, item in _fields(body) if number == 1):
+                position, packed = 0, memoryview(b"") if isinstance(item, int) else item
+                numbers += [item] if isinstance(item, int) else []
+                while position < len(packed):
+                    value, position = _varint(packed, position)
+                    numbers.append(value)
             return np.array(numbers, dtype=np.uint64).astype(np.int64)
     return []
 
@@ -372,10 +356,3 @@ def _varint(view: memoryview, position: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError("a number of more than 64 bits")
-
-
-def _varints(view: memoryview) -> Iterator[int]:
-    position = 0
-    while position < len(view):
-        value, position = _varint(view, position)
-        yield value

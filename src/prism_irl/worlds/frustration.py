@@ -41,15 +41,7 @@ INTENTIONS = ("goal", "abandon")
 
 
 class Simulation(NamedTuple):
-    """What `FrustrationWorld.simulate` returns.
-
-    Attributes
-    ----------
-    demonstrations : Demonstrations
-        n_trajectories trajectories of `horizon` steps; the labels are the true intentions (0 goal, 1 abandon).
-    counters : (n,) int
-        The hidden counter before the action of each step, flat, aligned with the demonstrations.
-    """
+    """Trajectories, labelled by their true intentions (0 goal, 1 abandon), and the counter before each action, (n,)."""
 
     demonstrations: Demonstrations
     counters: NDArray[np.int64]
@@ -65,22 +57,18 @@ class FrustrationWorld:
 
     Parameters
     ----------
-    beta : float
-        Inverse temperature of the experts, π_k(a | s) ∝ exp(β Q_k(s, a)).
+    beta, discount : float
+        Inverse temperature of the experts, π_k(a | s) ∝ exp(β Q_k(s, a)), and discount of their planning.
     horizon : int
         Steps of a simulated trajectory.
-    discount : float
-        Discount of the experts' planning.
     success : float
         Probability that the chosen action is executed; otherwise one of the five is drawn uniformly.
     switch_rate, switch_max : float
         Probability of a switch after a step that leaves the counter at c: min(switch_rate · c, switch_max).
     size : int
         Cells along each side.
-    barriers : tuple of (x, y)
-        Cells that cannot be entered.
-    goal, abandon : (x, y)
-        The target cells of intentions 0 and 1.
+    barriers, goal, abandon : (x, y)
+        Cells that cannot be entered, and the targets of intentions 0 and 1.
     """
 
     beta: float = 5.0
@@ -153,26 +141,15 @@ class FrustrationWorld:
 
     def switch_probability(self, counter: Integers) -> Floats:
         """Return min(switch_rate · c, switch_max): how likely a switch is after a step that left the counter at c."""
-        probability: Floats = np.minimum(self.switch_rate * counter, self.switch_max)
-        return probability
+        return np.asarray(np.minimum(self.switch_rate * counter, self.switch_max), np.float64)
 
     def simulate(self, n_trajectories: int = 1024, seed: int | np.random.Generator = 0) -> Simulation:
-        """Draw trajectories that start with intention goal and counter 0 in a uniformly drawn free cell.
-
-        Parameters
-        ----------
-        n_trajectories : int
-            Number of trajectories, each of `horizon` steps.
-        seed : int or Generator
-            The same seed gives the same trajectories.
-        """
+        """Draw trajectories that start with intention goal and counter 0 in a uniformly drawn free cell."""
         rng = generator(n_trajectories, seed)
         policy_cdf, transition_cdf = cumulative(self.policies), cumulative(self.transitions)
         states, actions, intentions, counters = np.zeros((4, n_trajectories, self.horizon), np.int64)
-
         state = rng.choice(self.n_states, n_trajectories, p=self.start)
-        intention = np.zeros(n_trajectories, np.int64)
-        counter = np.zeros(n_trajectories, np.int64)
+        intention, counter = np.zeros((2, n_trajectories), np.int64)
         for t in range(self.horizon):
             action = draw(policy_cdf[intention, state], rng)
             states[:, t], actions[:, t], intentions[:, t], counters[:, t] = state, action, intention, counter
@@ -181,11 +158,8 @@ class FrustrationWorld:
             intention = np.where(switch, 1 - intention, intention)
             counter = np.where(switch, 0, counter)
             state = draw(transition_cdf[state, action], rng)
-
-        demonstrations = Demonstrations.from_arrays(
-            states, actions, labels=intentions, n_states=self.n_states, n_actions=self.n_actions
-        )
-        return Simulation(demonstrations, counters.ravel())
+        sizes = {"n_states": self.n_states, "n_actions": self.n_actions}
+        return Simulation(Demonstrations.from_arrays(states, actions, labels=intentions, **sizes), counters.ravel())
 
     def oracle(self, demos: Demonstrations) -> OraclePosterior:
         """Compute the exact Bayes filter and smoother over the hidden state (intention, counter).
@@ -194,11 +168,9 @@ class FrustrationWorld:
         reached `switch_max` behaves alike until it is reset, so these values are one hidden state and nothing is lost.
         """
         s, a = known_ids(demos, self.n_states, self.n_actions)
-        kernels = self._hidden_kernels(int(demos.lengths.max()))
+        kernels, policies = self._hidden_kernels(int(demos.lengths.max())), self.policies[:, s].transpose(1, 0, 2)
         initial = np.eye(kernels.shape[1])[0]
-        return exact_posterior(
-            demos, self.policies[:, s].transpose(1, 0, 2), initial, kernels, self.blocked[s, a].astype(np.int64)
-        )
+        return exact_posterior(demos, policies, initial, kernels, self.blocked[s, a].astype(np.int64))
 
     def _hidden_kernels(self, longest: int) -> Floats:
         """(2, H, H) kernels of (intention, counter) without and with an encounter; H = 2·(cap + 1)."""

@@ -26,14 +26,12 @@ def generator(n_trajectories: int, seed: int | np.random.Generator) -> np.random
 def cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cumulative sums that end at exactly one, so that rounding never draws an outcome of probability zero."""
     cdf: NDArray[np.float64] = probabilities.cumsum(axis=-1)
-    cdf /= cdf[..., -1:].copy()
-    return cdf
+    return cdf / cdf[..., -1:]
 
 
 def draw(cdf: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw one outcome per row of (N, M) cumulative probabilities."""
-    drawn: NDArray[np.int64] = (rng.random((len(cdf), 1)) < cdf).argmax(axis=1)
-    return drawn
+    return np.asarray((rng.random((len(cdf), 1)) < cdf).argmax(axis=1), np.int64)
 
 
 def check_settings(
@@ -53,7 +51,6 @@ def check_settings(
 
 Floats = NDArray[np.float64]
 Cell = tuple[int, int]
-
 ACTIONS = ("up", "down", "left", "right", "stay")
 _MOVES = np.array([(0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)])  # (dx, dy)
 
@@ -80,8 +77,7 @@ def moves(size: int, barriers: Sequence[Cell] = ()) -> tuple[NDArray[np.int64], 
 def slip(successor: NDArray[np.int64], success: float) -> Floats:
     """(S, A, S) the chosen action with probability ``success``, else a uniformly drawn one."""
     executed = np.eye(len(successor))[successor]
-    mixed: Floats = success * executed + (1 - success) * executed.mean(axis=1, keepdims=True)
-    return mixed
+    return np.asarray(success * executed + (1 - success) * executed.mean(axis=1, keepdims=True), np.float64)
 
 
 def target_rewards(n_states: int, targets: Sequence[int]) -> Floats:
@@ -98,8 +94,7 @@ def optimal_q(rewards: Floats, transitions: Floats, discount: float) -> Floats:
         q = rewards + discount * np.einsum("sat,kt->ksa", transitions, values)
         change = np.abs(q.max(axis=2) - values).max()
         values = q.max(axis=2)
-    optimal: Floats = q
-    return optimal
+    return np.asarray(q, np.float64)
 
 
 # -- the exact filter and smoother of a simulated world: the ceiling that no method can pass ---------------------------
@@ -108,18 +103,9 @@ def optimal_q(rewards: Floats, transitions: Floats, discount: float) -> Floats:
 class OraclePosterior(NamedTuple):
     """The exact posterior of the intention under the generating process, flat, aligned with the demonstrations.
 
-    Attributes
-    ----------
-    predicted : (n, K)
-        p(z_t | s_≤t, a_<t).
-    filtered : (n, K)
-        p(z_t | s_≤t, a_≤t).
-    smoothed : (n, K)
-        p(z_t | s_1..T, a_1..T).
-    action_proba : (n, A)
-        p(a | s_≤t, a_<t) = Σ_k predicted_k π_k(a | s_t).
-    log_likelihood : (n,)
-        log action_proba at the action taken; its mean is the predictive log-likelihood.
+    ``predicted`` p(z_t | s_≤t, a_<t), ``filtered`` p(z_t | s_≤t, a_≤t) and ``smoothed`` p(z_t | s_1..T, a_1..T), (n, K)
+    each; ``action_proba`` (n, A), p(a | s_≤t, a_<t) = Σ_k predicted_k π_k(a | s_t); ``log_likelihood`` (n,), its log at
+    the action taken, whose mean is the predictive log-likelihood.
     """
 
     predicted: Floats

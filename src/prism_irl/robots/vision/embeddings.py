@@ -72,8 +72,7 @@ class Rows:
 def _mapped(path: Path) -> npt.NDArray[Any]:
     """The array of an npy file, which stays on disk; nothing is unpickled."""
     try:
-        values: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        return values
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path} is missing, damaged or not an npy file ({brief(error)}); make it again.") from None
 
@@ -88,13 +87,7 @@ OnEpisode = Callable[[int, int | None, int], None]
 
 
 class EmbeddingCache:
-    """A finished cache: vectors on disk, everything else of the steps in memory.
-
-    Parameters
-    ----------
-    folder : path
-        Where `embed` wrote.
-    """
+    """A finished cache, which `embed` wrote: vectors on disk, everything else of the steps in memory."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -121,10 +114,6 @@ class EmbeddingCache:
     def rows(self, kept: npt.NDArray[np.bool_] | None = None) -> Rows:
         """All vectors, or those that are kept, streamed from disk, (n, m)."""
         return Rows([_vectors_of(path) for path in _finished(self.folder)], kept)
-
-    def __repr__(self) -> str:
-        n, m = self.rows().shape
-        return f"EmbeddingCache({len(self.episodes)} episodes, {n} steps of {m} numbers, {len(self.skipped)} left out)"
 
 
 def embed(
