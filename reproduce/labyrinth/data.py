@@ -10,7 +10,6 @@ import numpy as np
 
 from harness import NETWORK, steps_of
 from labyrinth.alignment import Events, alignment, greedy_arrival, name_intentions
-from labyrinth.augmented import augmented_mdp
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.datasets.labyrinth import MODES, labyrinth_mdp, load_annotations, load_events, load_labyrinth
 from prism_irl.errors import InputError
@@ -18,6 +17,7 @@ from prism_irl.maze import HOME, WATER
 from prism_irl.mdp import MDP
 from prism_irl.models.base import IntentionModel
 from prism_irl.models.presets import PAPER
+from prism_irl.rewards.iavi import augmented_mdp
 
 PARTS = ("paper", "honest", "frontier", "animals", "alignment", "published", "swirl", "transformer", "sizes")
 

@@ -28,7 +28,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -102,11 +102,8 @@ def e_step(
     """Eq. (posterior), with emissions to a power, as statistics of all data; a network learns on the way."""
     of_part = partial(_part_statistics, switching, rewards, seed, power, learn)
     # A network goes through minibatches of all data, in an order of its own.
-    found = [of_part(parts)] if switching.incremental else list(run(of_part, parts))
-    total = found[0]
-    for more in found[1:]:
-        total = total + more
-    return total
+    found = [of_part(parts)] if switching.incremental else run(of_part, parts)
+    return reduce(EStep.__add__, found)
 
 
 def m_step(switching: Switching, rewards: RewardModel | None, step: EStep) -> None:
@@ -180,18 +177,15 @@ def likelihood(switching: Switching, rewards: RewardModel, data: Prepared) -> fl
     counted = None if table is None else switching.counted(data, table.policies)
     if counted is not None:
         return counted.log_likelihood / data.n_steps
-    found = (expectation(switching, rewards, part).log_likelihood.sum() for part in _evaluated(rewards, data))
+    parts = Parts(data, PART if is_large(rewards, data) else None)
+    found = (expectation(switching, rewards, part).log_likelihood.sum() for part in parts)
     return float(sum(found)) / data.n_steps
 
 
 def labels(switching: Switching, rewards: RewardModel, data: Prepared) -> IntArray:
     """Likeliest intention of every step, (n,)."""
-    parts = _evaluated(rewards, data)
+    parts = Parts(data, PART if is_large(rewards, data) else None)
     return np.concatenate([expectation(switching, rewards, part).responsibilities.argmax(1) for part in parts])
-
-
-def _evaluated(rewards: RewardModel, data: Prepared) -> Parts:
-    return Parts(data, PART if is_large(rewards, data) else None)
 
 
 @dataclass(frozen=True)
@@ -246,11 +240,19 @@ class Monitor:
     rows: list[dict[str, float]] = field(default_factory=list)
     best: int = -1
 
-    def record(self, **row: float) -> bool:
-        """Append a row; return whether it is the best so far."""
+    def record(self, *, objective: float, train: float, seconds: float, validation: float | None = None) -> bool:
+        """Append the row of the next iteration, monitored by what `Stopping.by` names; return whether it is the best.
+
+        Without ``validation`` the objective is monitored.
+        """
+        row = {"iteration": float(len(self.rows)), "objective": objective, "train": train}
+        if validation is not None:
+            row["validation"] = validation
+        by_training = validation is None or self.stopping.by == "training"
+        row |= {"monitored": objective if by_training else row["validation"], "seconds": seconds}
         if self.exact and self.rows:
-            fall = self.rows[-1]["objective"] - row["objective"]
-            if fall > 1e-7 * max(1.0, abs(row["objective"])):
+            fall = self.rows[-1]["objective"] - objective
+            if fall > 1e-7 * max(1.0, abs(objective)):
                 warnings.warn(
                     f"The objective fell by {fall:.2e} nats per step in iteration {row['iteration']:.0f}; an exact EM "
                     "never falls, so the data or the model is ill-conditioned.",
@@ -262,16 +264,6 @@ class Monitor:
         if improved:
             self.best = len(self.rows) - 1
         return improved
-
-    def record_iteration(
-        self, *, objective: float, train: float, seconds: float, validation: float | None = None
-    ) -> bool:
-        """Append the row of the next iteration, monitored by what `Stopping.by` names."""
-        row = {"iteration": float(len(self.rows)), "objective": objective, "train": train}
-        if validation is not None:
-            row["validation"] = validation
-        by_training = validation is None or self.stopping.by == "training"
-        return self.record(**row, monitored=objective if by_training else row["validation"], seconds=seconds)
 
     @property
     def converged(self) -> bool:
@@ -315,12 +307,9 @@ class Start:
 
     def parameters(self) -> dict[str, npt.NDArray[Any]]:
         """Parameters as they are now, copied."""
-        halves = {"switching": self.switching.state(), "rewards": self.rewards.state()}
-        return {
-            name: np.array(value)
-            for half, state in halves.items()
-            for name, value in storage.prefixed(half, state).items()
-        }
+        switching = storage.prefixed("switching", self.switching.state())
+        found = switching | storage.prefixed("rewards", self.rewards.state())
+        return {name: np.array(value) for name, value in found.items()}
 
     def restore(self, parameters: dict[str, Any]) -> None:
         """Set the parameters, from arrays or tensors."""
@@ -359,10 +348,9 @@ def fit_start(
         start.seconds = before + time.perf_counter() - clock
         _record(start, train, validation, reached)
         if on_iteration is not None:
-            row, limit = start.monitor.rows[-1], start.monitor.stopping.max_iterations
-            on_iteration(
-                Progress(start.index, n_starts, len(start.monitor.rows) - 1, limit, row["train"], row.get("validation"))
-            )
+            *_, row = rows = start.monitor.rows
+            limit = start.monitor.stopping.max_iterations
+            on_iteration(Progress(start.index, n_starts, len(rows) - 1, limit, row["train"], row.get("validation")))
         now = time.perf_counter()
         if checkpoint is not None and now - saved > pause:
             save_start(start, checkpoint)
@@ -417,7 +405,7 @@ def _record(start: Start, train: Prepared, validation: Prepared | None, reached:
     """Tell the monitor about this iteration, and keep a copy of the parameters when they are the best so far."""
     objective = reached + start.rewards.log_prior() / train.n_steps
     held_out = None if validation is None else likelihood(start.switching, start.rewards, validation)
-    if start.monitor.record_iteration(objective=objective, train=reached, validation=held_out, seconds=start.seconds):
+    if start.monitor.record(objective=objective, train=reached, validation=held_out, seconds=start.seconds):
         start.snapshot = start.parameters()
 
 
@@ -431,13 +419,8 @@ def save_start(start: Start, path: Path) -> None:
         **storage.prefixed("training", start.switching.training_state()),
         **storage.prefixed("best", start.snapshot),
     }
-    header = {
-        "rows": start.monitor.rows,
-        "best": start.monitor.best,
-        "seconds": start.seconds,
-        "fingerprint": start.fingerprint,
-    }
-    storage.save_tensors(path, tensors, header)
+    monitor = {"rows": start.monitor.rows, "best": start.monitor.best}
+    storage.save_tensors(path, tensors, monitor | {"seconds": start.seconds, "fingerprint": start.fingerprint})
 
 
 def load_start(start: Start, path: Path) -> bool:
@@ -459,9 +442,8 @@ def load_start(start: Start, path: Path) -> bool:
         ]
         start.monitor.rows, start.monitor.best = rows, int(header["best"])
         start.seconds = float(header["seconds"])
-        if not (
-            0 <= start.monitor.best < len(rows) and all({"monitored", "objective", "train"} <= set(r) for r in rows)
-        ):
+        whole = all({"monitored", "objective", "train"} <= row.keys() for row in rows)
+        if not (whole and 0 <= start.monitor.best < len(rows)):
             raise ValueError("its history is not whole")
     except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"The checkpoint {path} does not fit this model; start again with --overwrite.") from error

@@ -165,6 +165,13 @@ def check_numbers(
             raise InputError(f"{name} must be {'above' if above else 'at least'} {low}{limit}, not {value}.")
 
 
+def check_fields(options: Any) -> None:
+    """Options must be as their class says: ``words`` that are allowed, ``lowest`` numbers, and whole ones."""
+    check_choice(options, **options.words)
+    check_numbers(options, options.lowest)
+    check_numbers(options, options.lowest_whole, integer=True)
+
+
 def check_choice(options: Any, **choices: tuple[str, ...]) -> None:
     """Options must be one of the words allowed."""
     for name, allowed in choices.items():

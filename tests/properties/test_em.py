@@ -167,8 +167,8 @@ def test_one_intention_is_the_empirical_policy(make_demos, switching, smoothing)
 def recorded(values, *, exact=False, **stopping):
     """Feed a monitor until it has finished."""
     monitor = em.Monitor(em.Stopping(**stopping), exact=exact)
-    for i, value in enumerate(values):
-        monitor.record(iteration=float(i), objective=value, monitored=value)
+    for value in values:
+        monitor.record(objective=value, train=value, seconds=0.0)
         if monitor.finished:
             break
     return monitor

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from labyrinth.augmented import augmented_mdp
 from prism_irl.data.contexts import Contexts
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
 from prism_irl.models.presets import HIQL
-from prism_irl.rewards.iavi import average_per_state, context_windows, own_visits, solve_iavi
+from prism_irl.rewards.iavi import augmented_mdp, average_per_state, context_windows, own_visits, solve_iavi
 
 
 def longest_known_suffix(window: list[int], known: dict[tuple[int, ...], int]) -> int:

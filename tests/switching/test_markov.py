@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 import torch
 from hmmlearn.hmm import CategoricalHMM
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from prism_irl import em
 from prism_irl.data.batching import Parts, Prepared, gather
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.rewards.tabular import TabularPolicies
-from prism_irl.switching.chain import ChainStream
 from prism_irl.switching.forward_backward import forward, forward_backward
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import HistoryNetwork, Optimiser
@@ -255,21 +252,3 @@ def test_decoded_path_has_the_highest_joint_probability(name, data, emission):
             other = path[b, :T].clone()
             other[t] = k
             assert log_joint(other) <= best + 1e-12
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 4), st.integers(0, 1000))
-def test_a_stream_in_arrays_is_the_stream_in_tensors(n_intentions, seed):
-    rng, B = np.random.default_rng(seed), 3
-    chain = MarkovChain(n_intentions)
-    chain.initial.copy_(torch.from_numpy(rng.dirichlet(np.ones(n_intentions))))  # a view: the chain itself changes
-    chain.kernel.copy_(torch.from_numpy(rng.dirichlet(np.ones(n_intentions), n_intentions)))
-    arrays, tensors = chain.stream(B), ChainStream(chain, B)
-    for _ in range(6):
-        states, actions = rng.integers(5, size=B), rng.integers(A, size=B)
-        policies = rng.dirichlet(np.ones(A), (B, n_intentions))
-        evidence = np.log(policies[np.arange(B), :, actions])
-        expected = tensors.joint(torch.from_numpy(states), torch.from_numpy(policies))
-        np.testing.assert_allclose(arrays.joint(states, policies), expected, rtol=1e-10, atol=1e-14)
-        expected = tensors.update(torch.from_numpy(actions), torch.from_numpy(evidence))
-        np.testing.assert_allclose(arrays.update(actions, evidence), expected, rtol=1e-10, atol=1e-14)

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.renewal import compiled
 
 RATES = np.array([1.0, 0.4, 0.15, 0.04])
 """α: the last choice, and traces of about 3, 7 and 25 steps."""
@@ -109,34 +108,15 @@ def fit_kernels(demos: Demonstrations, base: FloatArray) -> ChoiceKernels:
     return ChoiceKernels(weights, levels)
 
 
-@compiled()
-def _expect(logits: Any, levels: Any, states: Any, traces: Any, weights: Any) -> Any:
+def _expect(
+    logits: FloatArray, levels: FloatArray, states: IntArray, traces: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Expected traces of the actions (R,), their covariance over steps (R, R), and expected actions (S, A)."""
-    (n, R, A), S = traces.shape, len(levels)
-    mean, curvature, expected, p, own = np.zeros(R), np.zeros((R, R)), np.zeros((S, A)), np.empty(A), np.empty(R)
-    for t in range(n):
-        top, total = -np.inf, 0.0
-        for a in range(A):
-            p[a] = logits[t, a] + levels[states[t], a]
-            for r in range(R):
-                p[a] += weights[r] * traces[t, r, a]
-            top = max(top, p[a])
-        for a in range(A):
-            p[a] = np.exp(p[a] - top)
-            total += p[a]
-        own[:] = 0.0
-        for a in range(A):
-            p[a] /= total
-            expected[states[t], a] += p[a]
-            for r in range(R):
-                own[r] += p[a] * traces[t, r, a]
-                for q in range(r + 1):
-                    curvature[r, q] += p[a] * traces[t, r, a] * traces[t, q, a]
-        for r in range(R):
-            mean[r] += own[r]
-            for q in range(r + 1):
-                curvature[r, q] -= own[r] * own[q]
-    for r in range(R):
-        for q in range(r):
-            curvature[q, r] = curvature[r, q]
-    return mean, curvature, expected
+    p = logits + levels[states] + np.einsum("nra,r->na", traces, weights)
+    p = np.exp(p - p.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    expected: FloatArray = np.zeros_like(levels)
+    np.add.at(expected, states, p)
+    weighted = traces * p[:, None]
+    own = weighted.sum(axis=2)
+    return own.sum(axis=0), np.tensordot(weighted, traces, ((0, 2), (0, 2))) - own.T @ own, expected

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, bicgstab
+from scipy.sparse.linalg import bicgstab
 
 from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.contexts import Contexts
@@ -69,19 +69,12 @@ class IAVI:
         log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)
         valid, n_valid = self.valid_actions, self.valid_actions.sum(axis=1)
         top = log_p.max(axis=-1) if self.variant == "hard" else np.zeros(log_p.shape[:-1])
-        values = self._values(top - np.where(valid, log_p, 0.0).sum(axis=-1) / n_valid)
+        b = top - np.where(valid, log_p, 0.0).sum(axis=-1) / n_valid
+        values = self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)  # V = (I − γP̄)⁻¹ b
         q = log_p + (values - top)[..., None]
         chosen = valid & (n_valid > 1)[:, None]  # of one action exactly 0, without rounding
-        rewards = np.where(chosen, q - self._future(values), 0.0)
+        rewards = np.where(chosen, q - self.mdp.discount * self.mdp.expected_values(values), 0.0)
         return InverseSolution(rewards, q, values)
-
-    def _values(self, b: FloatArray) -> FloatArray:
-        """V = (I − γP̄)⁻¹ b, (…, S)."""
-        return self._solve(b.reshape(-1, self.mdp.n_states).T).T.reshape(b.shape)
-
-    def _future(self, values: FloatArray) -> FloatArray:
-        """γPV, (…, S, A)."""
-        return self.mdp.discount * self.mdp.expected_values(values)
 
     def _normalised(self, log_p: FloatArray, floor: float) -> FloatArray:
         """Log-probabilities of the valid actions, which sum to one, (…, S, A); −inf for invalid actions."""
@@ -145,103 +138,58 @@ def unvisited_states(visits: npt.ArrayLike, minimum: float = 0.01) -> BoolArray:
     return unvisited
 
 
-PRECISION = 1e-12
-"""Error of the values of contexts relative to the largest of them, at most."""
+PRECISION, ROUNDS = 1e-12, 3
+"""Error of the values of contexts relative to the largest of them, at most; turns of BiCGSTAB on what is left."""
 
 
 class ContextIAVI(IAVI):
-    """IAVI of policies that remember, on the MDP whose states are the contexts that occur, which is never written out.
+    """IAVI of policies that remember, on the MDP whose states are the contexts that occur (`augmented_mdp`).
 
-    A context c = (s_{t-l+1}, …, s_t) and an action lead to the context that appends the next state. A successor that
-    never occurred is replaced by its longest known suffix, which is the successor of the parent. So the expectation of
-    a context differs from that of its parent only where the longer history was seen to go on,
-
-        (P V)(c, a) = (P V)(parent(c), a) + Σ_{c' = (c, s') known} P(s'|s_t, a) [V(c') − V(parent(c'))],
-
-    which takes as many terms as there are contexts, where the matrix has one for every state that can follow each of
-    them. V = b + γP̄V is solved by BiCGSTAB, and by the fixed point where that does not suffice; the error is at most
-    ‖residual‖ / (1 − γ) in every entry, because the rows of P̄ sum to one. For display, rewards are averaged over the
-    contexts that end in a state (`average_solution`).
+    Its factors would fill in, so that V = b + γP̄V is solved by BiCGSTAB, and by the fixed point where that does not
+    suffice; the error is at most ‖residual‖ / (1 − γ) in every entry, because the rows of P̄ sum to one. For display,
+    rewards are averaged over the contexts that end in a state (`average_solution`).
     """
 
     def __init__(self, mdp: MDP, contexts: Contexts) -> None:
-        windows, S, A = context_windows(contexts), mdp.n_states, mdp.n_actions
-        self.variant, self.valid_actions = "hard", mdp.valid_actions[windows[:, 0]]
-        self.contexts, self.discount, self._states = contexts, mdp.discount, mdp
-        longer = np.arange(S, contexts.n_contexts)
-        parents = np.concatenate([*contexts.parents, np.zeros(0, np.int64)])
-        # The context that each longer one goes on from: the same states without the newest.
-        before = contexts.lookup(windows[longer, 1:])
-        where, state = windows[before, 0], windows[longer, 0]
-        self._mean = self._increments(mdp.mean_transitions()[where, state], before, longer, parents)
-        self._own = [self._increments(mdp.transitions[where * A + a, state], before, longer, parents) for a in range(A)]
-        self._mean_of_states = mdp.mean_transitions()
-
-    def _increments(
-        self,
-        probability: FloatArray,
-        before: IntArray,
-        longer: IntArray,
-        parents: IntArray,
-    ) -> sparse.csr_array:
-        """Σ P(s'|s_t) [V(c') − V(parent(c'))] as a sparse (C, C) array."""
-        n, weight = self.contexts.n_contexts, np.asarray(probability, dtype=np.float64).ravel()
-        entries = np.concatenate([weight, -weight])
-        places = np.concatenate([before, before]), np.concatenate([longer, parents])
-        return sparse.csr_array((entries, places), shape=(n, n))
-
-    def _down(self, expected: FloatArray) -> FloatArray:
-        """Add to every context what its parent expects, level by level, in place; (C, …)."""
-        starts = self.contexts.starts
-        for level, parents in enumerate(self.contexts.parents, start=1):
-            expected[starts[level] : starts[level + 1]] += expected[parents]
-        return expected
-
-    def mean_values(self, values: FloatArray) -> FloatArray:
-        """P̄V, (C, …)."""
-        expected = self._mean @ values
-        expected[: self.contexts.n_states] += self._mean_of_states @ values[: self.contexts.n_states]
-        return self._down(expected)
-
-    def _future(self, values: FloatArray) -> FloatArray:
-        """γPV, (…, C, A)."""
-        flat = values.reshape(-1, values.shape[-1])
-        future = np.empty((*flat.shape, len(self._own)))
-        states = self._states.expected_values(flat[:, : self.contexts.n_states])  # (…, S, A)
-        for a, own in enumerate(self._own):
-            expected = own @ flat.T
-            expected[: self.contexts.n_states] += states[..., a].T
-            future[..., a] = self.discount * self._down(expected).T
-        return future.reshape(*values.shape, -1)
-
-    def _values(self, b: FloatArray) -> FloatArray:
-        """V = (I − γP̄)⁻¹ b, (…, C)."""
-        return np.stack([self._solved(one) for one in b.reshape(-1, b.shape[-1])]).reshape(b.shape)
+        self.mdp, self.variant = augmented_mdp(mdp, contexts), "hard"
+        self.valid_actions = self.mdp.valid_actions
+        self._mean = mdp.discount * self.mdp.mean_transitions()
+        self._solve = lambda columns: np.stack([self._solved(b) for b in columns.T], axis=1)
 
     def _solved(self, b: FloatArray) -> FloatArray:
-        n, discount = len(b), self.discount
-        system = LinearOperator((n, n), lambda v: v.ravel() - discount * self.mean_values(v.ravel()), dtype=np.float64)
-        values, goal = b, PRECISION * (1 - discount) * np.abs(b).max()
-        for _ in range(3):  # what is left over is solved for once more: each round gains eight digits or so
-            residual = b - system @ values
-            if np.abs(residual).max() <= goal:
+        system, values, before = sparse.eye_array(len(b)) - self._mean, b, np.inf
+        goal = PRECISION * (1 - self.mdp.discount) * np.abs(b).max()
+        for attempt in range(ROUNDS + (int(40 / -np.log(self.mdp.discount)) if self.mdp.discount else 1)):
+            residual = b + self._mean @ values - values
+            left = np.abs(residual).max()
+            if left <= goal or (attempt > ROUNDS and left >= before):  # rounding is all that is left
                 return values
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                step, _ = bicgstab(system, residual, rtol=1e-10, atol=0.0, maxiter=500)
-            if np.isfinite(step).all() and np.abs(residual - system @ step).max() < np.abs(residual).max():
-                values = values + step
-        smallest = np.abs(b - system @ values).max()
-        for _ in range(int(40 / -np.log(discount)) if discount else 1):  # which always converges, at the rate γ
-            new = b + discount * self.mean_values(values)
-            left = np.abs(b - system @ new).max()
-            if left <= goal or left >= smallest:  # rounding is all that is left
-                values = new
-                break
-            values, smallest = new, left
+            before, step = left, residual  # the fixed point, which always converges, at the rate γ
+            if attempt < ROUNDS:  # each of which gains eight digits or so
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore")
+                    found, _ = bicgstab(system, residual, rtol=1e-10, atol=0.0, maxiter=500)
+                step = found if np.isfinite(found).all() and np.abs(residual - system @ found).max() < left else step
+            values = values + step
         if np.abs(b - system @ values).max() > 1e3 * goal + 1e-13 * np.abs(values).max():
-            raise InputError(f"The rewards of {n} histories cannot be solved with discount {discount}; lower it.")
+            raise InputError(
+                f"The rewards of {len(b)} histories cannot be solved with discount {self.mdp.discount}; lower it."
+            )
         return values
+
+
+def augmented_mdp(mdp: MDP, contexts: Contexts) -> MDP:
+    """The MDP over C contexts: the next state is appended, and a context that never occurred is its longest suffix."""
+    if mdp.n_states != contexts.n_states:
+        raise InputError(
+            f"The MDP has {mdp.n_states} states and the contexts are made of {contexts.n_states}; give both the same."
+        )
+    windows, A = context_windows(contexts), mdp.n_actions
+    state = windows[:, 0]
+    P = mdp.transitions[(state[:, None] * A + np.arange(A)).ravel()].tocoo()  # rows context · A + action
+    successors = contexts.lookup(np.column_stack([P.col.astype(np.int64), windows[P.row // A, :-1]]))
+    matrix = sparse.coo_array((P.data, (P.row, successors)), shape=(len(state) * A, len(state)))
+    return MDP(matrix, mdp.discount, mdp.valid_actions[state])
 
 
 def context_windows(contexts: Contexts) -> IntArray:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.optional import compiled
@@ -71,50 +71,27 @@ def solve_iql(
         )
     if not 0 <= discount < 1:
         raise InputError(f"The discount is {discount}; give a number of at least 0 and below 1.")
-    shape = (demos.n_states, demos.n_actions)
+    shape, alpha = (demos.n_states, demos.n_actions), rates or LearningRates()
     valid = np.ones(shape, bool) if demos.valid_actions is None else demos.valid_actions
     states, actions = demos.states.astype(np.int64), demos.actions.astype(np.int64)
     successors = np.append(states[1:], -1)
     successors[demos.offsets[1:] - 1] = -1
-    alpha = rates or LearningRates()
-    rewards, q = np.zeros((2, weights.shape[1], *shape))
+    rewards, q, _, visits = tables = np.zeros((4, weights.shape[1], valid.size))
     for k in range(weights.shape[1]):
-        tables = [np.zeros(valid.size) for _ in range(4)]
-        columns = (states, actions, successors, np.ascontiguousarray(weights[:, k]), valid.ravel())
-        settings = (demos.n_actions, discount, alpha.reward, alpha.q, alpha.shifted, alpha.epochs)
-        _learn(*columns, *settings, *tables)
-        rewards[k], q[k] = (np.reshape(table, shape) for table in tables[:2])
+        steps = (states, actions, successors, np.ascontiguousarray(weights[:, k]), valid.ravel())
+        sizes = (alpha.reward, alpha.q, alpha.shifted)
+        _learn(steps, demos.n_actions, discount, sizes, alpha.epochs, tuple(tables[:, k]))
+    rewards, q, visits = (table.reshape(-1, *shape) for table in (rewards, q, visits))
     q = np.where(valid, q, -np.inf)
-    return InverseSolution(rewards, q, q.max(axis=-1), unvisited_states(_visits(demos, weights)))
-
-
-def _visits(demos: Demonstrations, weights: FloatArray) -> FloatArray:
-    """Weighted counts, (K, S, A)."""
-    pairs = demos.states.astype(np.int64) * demos.n_actions + demos.actions
-    size = demos.n_states * demos.n_actions
-    counts = np.array([np.bincount(pairs, column, size) for column in weights.T], dtype=np.float64)
-    return counts.reshape(-1, demos.n_states, demos.n_actions)
+    return InverseSolution(rewards, q, q.max(axis=-1), unvisited_states(visits / alpha.epochs))
 
 
 @compiled()
-def _learn(
-    states: IntArray,
-    actions: IntArray,
-    successors: IntArray,
-    weights: FloatArray,
-    valid: BoolArray,
-    n_actions: int,
-    discount: float,
-    alpha_r: float,
-    alpha_q: float,
-    alpha_sh: float,
-    epochs: int,
-    rewards: FloatArray,
-    q: FloatArray,
-    shifted: FloatArray,
-    visits: FloatArray,
-) -> None:
-    """Update the flat tables (S·A) in place."""
+def _learn(steps: Any, n_actions: int, discount: float, alphas: Any, epochs: int, tables: Any) -> None:
+    """Update the flat tables (S·A), r, Q, Q_sh and visits, in place."""
+    states, actions, successors, weights, valid = steps
+    rewards, q, shifted, visits = tables
+    alpha_r, alpha_q, alpha_sh = alphas
     for _ in range(epochs):
         for i in range(len(states)):
             w = weights[i]

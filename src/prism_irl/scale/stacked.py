@@ -267,7 +267,7 @@ class Stack:
                 continue
             entry.start.seconds = seconds
             row = {name: value[f] for name, value in values.items()}
-            improved.append(monitor.record_iteration(seconds=seconds, **row))
+            improved.append(monitor.record(seconds=seconds, **row))
         return torch.tensor(improved, device=self.device)
 
     def _epoch(self, iteration: int) -> list[Rows]:

@@ -35,14 +35,13 @@ from prism_irl.renewal import (
     reminding,
 )
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
-from prism_irl.switching.chain import FLOOR, ArrayChain, Previous
+from prism_irl.switching.chain import FLOOR, ArrayChain
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from prism_irl.rewards.base import Fit
     from prism_irl.switching.markov import MarkovChain
-    from prism_irl.switching.networks import Carry
 
 
 class ArrivalChain(ArrayChain):
@@ -293,16 +292,6 @@ class ArrivalChain(ArrayChain):
         states = batch.states.cpu().numpy()
         before = np.concatenate([states[:, :1], states[:, :-1]], axis=1)
         return torch.from_numpy(np.log(self.kernels(before, states))).to(batch.mask.device)
-
-    def stream_kernel(
-        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
-    ) -> tuple[Tensor, Carry]:
-        """The same for one step of a stream."""
-        import torch
-
-        now = states.cpu().numpy()
-        before = now if previous is None else previous.states.cpu().numpy()
-        return torch.from_numpy(np.log(self.kernels(before, now))).to(states.device), carry
 
 
 class HiddenStream(Stream):

@@ -35,8 +35,8 @@ FLOOR = 1e-10  # keeps a probability that no step supports from becoming log 0
 class Previous(NamedTuple):
     """The step before, of B trajectories."""
 
-    states: Tensor
-    actions: Tensor
+    states: Any
+    actions: Any
 
 
 class Chain(Switching):
@@ -52,9 +52,13 @@ class Chain(Switching):
 
     @abstractmethod
     def stream_kernel(
-        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
-    ) -> tuple[Tensor, Carry]:
-        """Log kernel (B, K, K) of one step of a stream, and the carried state."""
+        self, states: Any, previous: Previous | None, observations: Any | None, carry: Carry
+    ) -> tuple[Any, Carry]:
+        """Log kernel (B, K, K) of one step of a stream, not read at the first, and the carried state."""
+
+    def stream_initial(self) -> FloatArray:
+        """`log_initial` as an array."""
+        return as_array(self.log_initial()).astype(np.float64)
 
     def take_over(self, chain: MarkovChain) -> None:
         """Begin as a given Markov chain."""
@@ -113,35 +117,31 @@ class Chain(Switching):
 
 
 class ChainStream(Stream):
-    """The forward pass, one step at a time."""
+    """The forward pass, one step at a time, in log space; gives arrays, whatever the chain computes with."""
 
     def __init__(self, chain: Chain, n_trajectories: int) -> None:
-        self.chain = chain
+        self.chain, self.previous = chain, None
         self.carry = chain.initial_carry(n_trajectories)
-        self.filtered: Tensor | None = None
-        self.previous: Previous | None = None
+        self.filtered: FloatArray | None = None
 
-    def joint(self, states: Tensor, policies: Tensor, observations: Tensor | None = None) -> Tensor:
-        """P(z_t | s_≤t, a_<t) π_k(a | s_t)."""
-        import torch
+    previous: Previous | None
 
-        with torch.no_grad():
-            kernel, self.carry = self.chain.stream_kernel(states, self.previous, observations, self.carry)
-            if self.filtered is None:
-                self.predicted = self.chain.log_initial().double().expand(len(states), -1)
-            else:
-                self.predicted = torch.logsumexp(self.filtered.unsqueeze(-1) + kernel.double(), dim=1)
-            self.states = states
-            return self.predicted.exp().unsqueeze(-1) * policies
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
+        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
+        self.states = states
+        kernel, self.carry = self.chain.stream_kernel(states, self.previous, observations, self.carry)
+        if self.filtered is None:
+            self.predicted = np.tile(self.chain.stream_initial(), (len(states), 1))
+        else:
+            self.predicted = np.logaddexp.reduce(self.filtered[:, :, None] + as_array(kernel), axis=1)
+        return np.asarray(np.exp(self.predicted)[:, :, None] * as_array(policies))
 
-    def update(self, actions: Tensor, evidence: Tensor) -> Tensor:
-        """P(z_t | s_≤t, a_≤t)."""
-        import torch
-
-        with torch.no_grad():
-            self.filtered = torch.log_softmax(self.predicted + evidence, dim=-1)
-            self.previous = Previous(self.states, actions)
-            return self.filtered.exp()
+    def update(self, actions: Any, evidence: Any) -> FloatArray:
+        """P(z_t | s_≤t, a_≤t), (B, K)."""
+        logs = self.predicted + as_array(evidence)
+        self.filtered = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+        self.previous = Previous(self.states, actions)
+        return np.asarray(np.exp(self.filtered))
 
 
 class ArrayChain(Chain):
@@ -170,36 +170,18 @@ class ArrayChain(Chain):
         self.device = device
         return self
 
-    def stream(self, n_trajectories: int = 1) -> Stream:
-        """Streaming forward pass, in arrays."""
-        return ArrayStream(self, n_trajectories)
-
-
-class ArrayStream(Stream):
-    """The forward pass, one step at a time; tensors are taken as well as arrays. `ChainStream` is the reference."""
-
-    def __init__(self, chain: ArrayChain, n_trajectories: int) -> None:
-        self.chain, self.n_trajectories = chain, n_trajectories
-        self.filtered: FloatArray | None = None
-        self.before: IntArray = np.zeros(n_trajectories, np.int64)
-
-    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
-        """P(z_t | s_≤t, a_<t) π_k(a | s_t), (B, K, A)."""
-        now = as_array(states)
-        if self.filtered is None:
-            self.predicted = np.tile(self.chain.begin, (self.n_trajectories, 1))
-        else:
-            self.predicted = (self.filtered[:, None] @ self.chain.kernels(self.before, now))[:, 0]
-        self.before = now
-        return np.asarray(self.predicted[:, :, None] * as_array(policies))
-
-    def update(self, actions: Any, evidence: Any) -> FloatArray:
-        """P(z_t | s_≤t, a_≤t), (B, K)."""
+    def stream_initial(self) -> FloatArray:
+        """Log P(z_1=k), (K,)."""
         with np.errstate(divide="ignore"):
-            logs = as_array(evidence) + np.log(self.predicted)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        self.filtered = weights / weights.sum(axis=1, keepdims=True)
-        return self.filtered
+            return np.asarray(np.log(self.begin))
+
+    def stream_kernel(
+        self, states: Any, previous: Previous | None, observations: Any | None, carry: Carry
+    ) -> tuple[FloatArray, Carry]:
+        """Log kernel between the states of a step and of the one before."""
+        now = as_array(states)
+        with np.errstate(divide="ignore"):
+            return np.log(self.kernels(now if previous is None else as_array(previous.states), now)), carry
 
 
 def sticky(n_intentions: int) -> Tensor:

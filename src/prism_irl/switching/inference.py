@@ -1,7 +1,7 @@
 """Beliefs and statistics of a chain over intentions, by the fastest exact path at hand.
 
 On a CPU the two passes run compiled, in scaled probability space (`kernel`): straight from and into the flat
-layout of the data (`infer_flat`, `infer_steps`, `expected_counts`, where None stands for "not here"), or over padded
+layout of the data (`infer_flat`, `expected_counts`, where None stands for "not here"), or over padded
 batches (`infer`). On a GPU with Triton it is one program per trajectory. Everywhere else, and where scaling would
 underflow, `forward_backward` does the same in log space with torch. All give the same numbers (tested).
 `PRISM_BACKEND=torch` forces the reference.
@@ -42,11 +42,6 @@ class FlatBeliefs(NamedTuple):
         pairs = np.zeros((n if pairwise else 0, K, K))  # first steps are never written
         return cls(np.empty((asked, K)), np.empty((asked, K)), np.empty((n, K)), np.empty(n), pairs)
 
-    def posterior(self, transitions: FloatArray) -> Posterior:
-        """As EM reads them."""
-        pairs = self.pairwise if len(self.pairwise) else None
-        return Posterior(self.smoothed, self.predicted, self.filtered, self.log_likelihood, transitions, pairwise=pairs)
-
 
 def is_compiled() -> bool:
     """Whether nobody has asked for the reference (``PRISM_BACKEND=torch``)."""
@@ -61,39 +56,23 @@ def infer_flat(
     *,
     online: bool = True,
 ) -> Posterior | None:
-    """Beliefs of a chain with one constant kernel; ``log_initial`` (K,) and ``log_kernel`` (K, K).
+    """Beliefs of a chain, from ``log_initial`` (K,) and one kernel (K, K), or one for every step (n, K, K).
 
-    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1]. Without ``online`` the predicted and
-    filtered beliefs are empty, which saves half of the memory that is written.
+    ``log_emission`` (n, K); trajectory i is rows offsets[i] to offsets[i + 1]; the kernel of a first step is never
+    read. Without ``online`` the predicted and filtered beliefs are empty, which saves half of the memory that is
+    written, and where the kernel varies the pairwise posteriors (n, K, K), which M-steps read, come instead.
     """
     if not is_compiled():
         return None
-    first, lengths = _rows(offsets)
-    out = FlatBeliefs.room(*log_emission.shape, online=online)
-    kernels = (np.exp(log_kernel)[None], np.zeros_like(first), 0)
+    first, lengths = np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
+    varies, kernel = log_kernel.ndim == 3, np.exp(log_kernel)
+    out = FlatBeliefs.room(*log_emission.shape, online=online, pairwise=varies and not online)
+    kernels = (kernel, first, 1) if varies else (kernel[None], np.zeros_like(first), 0)
     transitions = passes(np.exp(log_initial), kernels, log_emission, (first, lengths), out)
-    return None if transitions is None else out.posterior(transitions)
-
-
-def infer_steps(
-    log_initial: FloatArray, kernel: FloatArray, log_emission: FloatArray, offsets: IntArray, *, online: bool = True
-) -> Posterior | None:
-    """The same for a chain with a kernel of its own at every step, probabilities (n, K, K), as the data lie.
-
-    That of a first step is never read. Without ``online`` the pairwise posteriors (n, K, K) come instead of what
-    filtering needs: M-steps read them.
-    """
-    if not is_compiled():
+    if transitions is None:
         return None
-    first, lengths = _rows(offsets)
-    out = FlatBeliefs.room(*log_emission.shape, online=online, pairwise=not online)
-    transitions = passes(np.exp(log_initial), (kernel, first, 1), log_emission, (first, lengths), out)
-    return None if transitions is None else out.posterior(transitions)
-
-
-def _rows(offsets: IntArray) -> tuple[IntArray, IntArray]:
-    """First step and length of every trajectory."""
-    return np.asarray(offsets[:-1], dtype=np.int64), np.diff(offsets).astype(np.int64)
+    pairs = out.pairwise if len(out.pairwise) else None
+    return Posterior(out.smoothed, out.predicted, out.filtered, out.log_likelihood, transitions, pairwise=pairs)
 
 
 def passes(

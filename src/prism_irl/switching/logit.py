@@ -14,7 +14,7 @@ only in the slopes, so that a Newton step solves one small system per group and 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,17 +62,21 @@ def fit_logit(
     metric : (C − 1, C − 1), optional
         M of the objective [default: the identity].
     """
-    problem = _Problem(inputs, group, targets, len(start.biases), prior, ridge, metric)
-    present, (value, *slope) = start, problem.at(start)
+    weight = targets.sum(axis=1)
+    used = weight > 1e-8
+    rows = inputs[used], group[used], targets[used], weight[used]
+    prior = np.full((len(start.biases), targets.shape[1]), LEAST) + (0.0 if prior is None else prior)
+    curb = ridge * (np.eye(len(start.slopes)) if metric is None else metric)
+    present, (value, *slope) = start, _objective(start, rows, prior, curb)
     for _ in range(ITERATIONS):
-        step = problem.newton(*slope)
+        step = _newton(*slope)
         gain = float((step.biases * slope[0]).sum() + (step.slopes * slope[1]).sum())  # of the quadratic, twice
-        if gain <= TOLERANCE * problem.weight:
+        if gain <= TOLERANCE * max(float(rows[-1].sum()), 1.0):
             break
         for halving in range(HALVINGS):
             size = 0.5**halving
             tried = Logit(present.biases - size * step.biases, present.slopes - size * step.slopes)
-            found = problem.at(tried)
+            found = _objective(tried, rows, prior, curb)
             if found[0] <= value - 1e-4 * size * gain:
                 present, (value, *slope) = tried, found
                 break
@@ -81,79 +85,52 @@ def fit_logit(
     return present
 
 
-class _Problem:
-    """Objective (to be minimised), gradient and Hessian of `fit_logit`."""
+def _objective(logit: Logit, rows: tuple[Any, ...], prior: FloatArray, curb: FloatArray) -> tuple[Any, ...]:
+    """Value (to be minimised); gradient (G, F), (F, d); Hessian (G, F, F), (G, F, F, d), (F, F, d, d), F = C − 1.
 
-    def __init__(
-        self,
-        inputs: FloatArray,
-        group: IntArray,
-        targets: FloatArray,
-        n_groups: int,
-        prior: FloatArray | None,
-        ridge: float,
-        metric: FloatArray | None,
-    ) -> None:
-        weight = targets.sum(axis=1)
-        used = weight > 1e-8
-        self.x, self.group, self.y, self.w = inputs[used], group[used], targets[used], weight[used]
-        self.G, self.C = n_groups, targets.shape[1]
-        self.prior = np.full((n_groups, self.C), LEAST) + (0.0 if prior is None else prior)
-        self.ridge, self.metric = ridge, np.eye(self.C - 1) if metric is None else metric
-        self.weight = max(float(self.w.sum()), 1.0)
+    ``rows`` are inputs, groups, targets and their sums; ``curb`` is the ridge times M.
+    """
+    x, group, y, w = rows
+    (G, F), d = logit.biases.shape, x.shape[1]
 
-    def _by_group(self, values: FloatArray) -> FloatArray:
-        """Sum rows (m,) within groups, (G,)."""
-        if self.G == 1:
+    def by_group(values: FloatArray) -> FloatArray:
+        if G == 1:
             return np.asarray(values.sum(keepdims=True))
-        return np.bincount(self.group, values, minlength=self.G).astype(np.float64)
+        return np.bincount(group, values, minlength=G).astype(np.float64)
 
-    def at(self, logit: Logit) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Value; gradient (G, F), (F, d); Hessian (G, F, F), (G, F, F, d), (F, F, d, d), F = C − 1."""
-        G, F, d = self.G, self.C - 1, self.x.shape[1]
-        log_p = logit.log_proba(self.x, self.group)
-        p = np.exp(log_p[:, 1:])
-        gap = p * self.w[:, None] - self.y[:, 1:]
-        value = -(self.y * log_p).sum()
-        gradient = np.stack([self._by_group(gap[:, f]) for f in range(F)], axis=1)
-        slope_gradient = gap.T @ self.x
-        within, border, slopes = np.empty((G, F, F)), np.empty((G, F, F, d)), np.empty((F, F, d, d))
-        for f in range(F):
-            for e in range(F):
-                curve = self.w * p[:, f] * ((f == e) - p[:, e])
-                within[:, f, e] = self._by_group(curve)
-                for i in range(d):
-                    border[:, f, e, i] = self._by_group(curve * self.x[:, i])
-                slopes[f, e] = (self.x * curve[:, None]).T @ self.x
-        # The prior: steps of every group at the mean of the inputs, and the ridge.
-        log_q, steps = _log_softmax(logit.biases), self.prior.sum(axis=1)
-        q = np.exp(log_q[:, 1:])
-        value += -(self.prior * log_q).sum() + 0.5 * self.ridge * np.einsum(
-            "fe,fi,ei->", self.metric, logit.slopes, logit.slopes
-        )
-        gradient = gradient + q * steps[:, None] - self.prior[:, 1:]
-        slope_gradient = slope_gradient + self.ridge * self.metric @ logit.slopes
-        within = within + steps[:, None, None] * (q[:, :, None] * np.eye(F) - q[:, :, None] * q[:, None, :])
-        slopes = slopes + self.ridge * self.metric[:, :, None, None] * np.eye(d)
-        return float(value), gradient, slope_gradient, within, border, slopes
+    log_p = logit.log_proba(x, group)
+    p = np.exp(log_p[:, 1:])
+    gap = p * w[:, None] - y[:, 1:]
+    gradient = np.stack([by_group(gap[:, f]) for f in range(F)], axis=1)
+    within, border, slopes = np.empty((G, F, F)), np.empty((G, F, F, d)), np.empty((F, F, d, d))
+    for f in range(F):
+        for e in range(F):
+            curve = w * p[:, f] * ((f == e) - p[:, e])
+            within[:, f, e] = by_group(curve)
+            for i in range(d):
+                border[:, f, e, i] = by_group(curve * x[:, i])
+            slopes[f, e] = (x * curve[:, None]).T @ x
+    # The prior: steps of every group at the mean of the inputs, and the ridge.
+    log_q, steps = _log_softmax(logit.biases), prior.sum(axis=1)
+    q = np.exp(log_q[:, 1:])
+    pull = 0.5 * np.einsum("fe,fi,ei->", curb, logit.slopes, logit.slopes)
+    value = float(pull - (y * log_p).sum() - (prior * log_q).sum())
+    gradient = gradient + q * steps[:, None] - prior[:, 1:]
+    within = within + steps[:, None, None] * (q[:, :, None] * np.eye(F) - q[:, :, None] * q[:, None, :])
+    slopes = slopes + curb[:, :, None, None] * np.eye(d)
+    return value, gradient, gap.T @ x + curb @ logit.slopes, within, border, slopes
 
-    def newton(
-        self,
-        gradient: FloatArray,
-        slope_gradient: FloatArray,
-        within: FloatArray,
-        border: FloatArray,
-        slopes: FloatArray,
-    ) -> Logit:
-        """Hessian⁻¹ gradient, biases of every group eliminated first."""
-        G, F, d = border.shape[0], border.shape[1], border.shape[-1]
-        safe = within + 1e-12 * np.eye(F)
-        edge = border.reshape(G, F, F * d)
-        solved = np.linalg.solve(safe, np.concatenate([edge, gradient[:, :, None]], axis=2))
-        left = np.moveaxis(slopes, 2, 1).reshape(F * d, F * d) - np.einsum("gfe,gfh->eh", edge, solved[:, :, :-1])
-        right = slope_gradient.ravel() - np.einsum("gfe,gf->e", edge, solved[:, :, -1])
-        step = np.linalg.lstsq(left, right, rcond=None)[0] if d else np.zeros(0)
-        return Logit(solved[:, :, -1] - solved[:, :, :-1] @ step, step.reshape(F, d))
+
+def _newton(gradient: FloatArray, *rest: FloatArray) -> Logit:
+    """Hessian⁻¹ gradient, biases of every group eliminated first."""
+    slope_gradient, within, border, slopes = rest
+    G, F, d = border.shape[0], border.shape[1], border.shape[-1]
+    edge = border.reshape(G, F, F * d)
+    solved = np.linalg.solve(within + 1e-12 * np.eye(F), np.concatenate([edge, gradient[:, :, None]], axis=2))
+    left = np.moveaxis(slopes, 2, 1).reshape(F * d, F * d) - np.einsum("gfe,gfh->eh", edge, solved[:, :, :-1])
+    right = slope_gradient.ravel() - np.einsum("gfe,gf->e", edge, solved[:, :, -1])
+    step = np.linalg.lstsq(left, right, rcond=None)[0] if d else np.zeros(0)
+    return Logit(solved[:, :, -1] - solved[:, :, :-1] @ step, step.reshape(F, d))
 
 
 def _log_softmax(free: FloatArray) -> FloatArray:

@@ -14,13 +14,11 @@ from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Batch, Prepared, Stats
 from prism_irl.devices import as_array
 from prism_irl.switching.base import Counted, Posterior
-from prism_irl.switching.chain import FLOOR, STICKINESS, ArrayChain, Previous
+from prism_irl.switching.chain import FLOOR, STICKINESS, ArrayChain
 from prism_irl.switching.inference import expected_counts, infer_flat
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from prism_irl.switching.networks import Carry
 
 
 class MarkovChain(ArrayChain):
@@ -84,12 +82,6 @@ class MarkovChain(ArrayChain):
                 logs = np.log(self.begin), np.log(self.moves)
             found = infer_flat(*logs, as_array(log_emission), data.demos.offsets, online=online)
         return super().expectation(data, log_emission, online=online) if found is None else found
-
-    def stream_kernel(
-        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
-    ) -> tuple[Tensor, Carry]:
-        """The constant kernel."""
-        return self.kernel.to(states.device).log().expand(len(states), -1, -1), carry
 
     def kernels(self, before: IntArray, now: IntArray) -> FloatArray:
         """The constant kernel, (K, K)."""

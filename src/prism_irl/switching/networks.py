@@ -186,7 +186,7 @@ class Recurrent(nn.Module):
         super().__init__()
         kinds: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
         self.core = kinds[name](width, hidden, batch_first=True)
-        self.name, self.compiled = name, name in recurrence.WIDTHS
+        self.name, self.compiled = name, name in recurrence.GATES
         self.n_carry = 2 if name == "lstm" else 1
         self.hidden = hidden
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from prism_irl.errors import InputError
-from prism_irl.halves import check_choice, check_numbers
+from prism_irl.halves import check_fields
 from prism_irl.switching import NETWORKS, NetworkName
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prism_irl.switching.semi_markov import SemiMarkovChain
 
 
-KernelName = Literal["auto", "mlp", "table", "pair", "place"]
+KernelName = Literal["auto", "pair", "place", "table", "mlp"]
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class SwitchingOptions(ABC):
 
     Attributes
     ----------
-    constant : bool
-        Whether the kernel is the same at every step.
     is_chain : bool
         Whether an intention is carried along, so that a constant chain can begin for it.
-    in_order : bool
-        Whether intentions are stages, passed in the order of their numbers.
-    once : bool
-        Whether each stage comes once at most.
+    in_order, once : bool
+        Whether intentions are stages, passed in the order of their numbers; whether each comes once at most.
+    reads_history : bool
+        Whether a network reads the history, with these options.
+    adds_up : bool
+        Whether statistics are a few sums (`Switching.adds_up`), with these options.
     stackable : bool
         Whether fits are made side by side on a GPU (`scale.stacked`).
     reads_partial_labels : bool
@@ -54,38 +54,41 @@ class SwitchingOptions(ABC):
     draws_tensors : bool
         Whether `build` may draw random tensors, so that torch must be seeded before it is called.
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
+    words, lowest, lowest_whole : what options may be (`halves.check_fields`)
     """
 
-    constant: ClassVar[bool] = False
     is_chain: ClassVar[bool] = True
     in_order: ClassVar[bool] = False
-
-    @property
-    def once(self) -> bool:
-        """As a chain in order says."""
-        return False
-
     reads_partial_labels: ClassVar[bool] = True
     stackable: ClassVar[bool] = False
     draws_tensors: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {}
+    words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    lowest: ClassVar[Mapping[str, float]] = {}
+    lowest_whole: ClassVar[Mapping[str, int]] = {}
+
+    @property
+    def once(self) -> bool:
+        """See above."""
+        return False
 
     @property
     def reads_history(self) -> bool:
-        """Whether a network reads the history, with these options."""
+        """See above."""
         return False
 
     @property
     def adds_up(self) -> bool:
-        """Whether statistics are a few sums (`Switching.adds_up`), with these options."""
+        """See above."""
         return False
 
     @abstractmethod
     def build(self, n_intentions: int, demos: Demonstrations) -> Switching:
         """The untrained model, for demonstrations of these sizes; the caller has seeded torch where it is imported."""
 
-    def check(self, n_intentions: int) -> None:  # noqa: B027
+    def check(self, n_intentions: int) -> None:
         """Raise an `InputError` where an option makes no sense."""
+        check_fields(self)
 
     def first_responsibilities(
         self, kind: str, demos: Demonstrations, n_intentions: int, generator: np.random.Generator
@@ -106,6 +109,7 @@ class ReadsInputs(SwitchingOptions):
         Strength of the prior on what inputs do, in nats per squared standard deviation.
     """
 
+    lowest: ClassVar[Mapping[str, float]] = {"input_ridge": 0}
     inputs: bool = field(default=False, kw_only=True)
     input_ridge: float = field(default=1.0, kw_only=True)
 
@@ -113,10 +117,6 @@ class ReadsInputs(SwitchingOptions):
     def adds_up(self) -> bool:
         """Unless the kernel reads inputs."""
         return not self.inputs
-
-    def check(self, n_intentions: int) -> None:
-        """Strength of the prior."""
-        check_numbers(self, {"input_ridge": 0})
 
     def n_inputs(self, demos: Demonstrations) -> int:
         """Number of inputs of every step; 0 where none are read, an `InputError` where there are none to read."""
@@ -132,7 +132,6 @@ class Markov(ReadsInputs):
     """Options of the Markov chain."""
 
     draws_tensors: ClassVar[bool] = False
-    constant: ClassVar[bool] = True
 
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
         """The chain, sticky and uniform."""
@@ -191,13 +190,8 @@ class SemiMarkov(ReadsInputs):
         the phases.
     """
 
-    constant: ClassVar[bool] = True
+    lowest_whole: ClassVar[Mapping[str, int]] = {"phases": 1}
     phases: int = 6
-
-    def check(self, n_intentions: int) -> None:
-        """Number of phases, too."""
-        super().check(n_intentions)
-        check_numbers(self, {"phases": 1}, integer=True)
 
     def build(self, n_intentions: int, demos: Demonstrations) -> SemiMarkovChain:
         """The chain, with any number of phases."""
@@ -239,6 +233,9 @@ class State(ReadsInputs):
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {"hidden": 32}
+    words: ClassVar[Mapping[str, tuple[str, ...]]] = {"kernel": get_args(KernelName)}
+    lowest: ClassVar[Mapping[str, float]] = {"input_ridge": 0, "shrinkage": 0, "kernel_ridge": 0}
+    lowest_whole: ClassVar[Mapping[str, int]] = {"hidden": 1}
     kernel: KernelName = "auto"
     shrinkage: float = 8.0
     hidden: int = 32
@@ -248,13 +245,6 @@ class State(ReadsInputs):
     def adds_up(self) -> bool:
         """Never: statistics are those of every step."""
         return False
-
-    def check(self, n_intentions: int) -> None:
-        """Name and strengths."""
-        super().check(n_intentions)
-        check_choice(self, kernel=("auto", "pair", "place", "table", "mlp"))
-        check_numbers(self, {"shrinkage": 0, "kernel_ridge": 0})
-        check_numbers(self, {"hidden": 1}, integer=True)
 
     def build(self, n_intentions: int, demos: Demonstrations) -> Chain:
         """The chain, which begins as the Markov chain that warmed it up."""
@@ -292,6 +282,11 @@ class Learned(SwitchingOptions):
         The network sees (s_t, a_{t-1}), or the paper's (s_t, a_t), whose score is not a likelihood.
     """
 
+    words: ClassVar[Mapping[str, tuple[str, ...]]] = {"network": NETWORKS, "observe": ("past", "current")}
+    lowest: ClassVar[Mapping[str, float]] = {"learning_rate": 0}
+    lowest_whole: ClassVar[Mapping[str, int]] = dict.fromkeys(
+        ("embedding", "hidden", "batch_size", "epochs_per_m_step"), 1
+    )
     network: NetworkName = "gru"
     embedding: int = 32
     hidden: int = 32
@@ -308,10 +303,6 @@ class Learned(SwitchingOptions):
     def check(self, n_intentions: int) -> None:
         """Names, sizes and rates."""
         super().check(n_intentions)
-        check_choice(self, network=NETWORKS, observe=("past", "current"))
-        sizes = ("embedding", "hidden", "batch_size", "epochs_per_m_step")
-        check_numbers(self, dict.fromkeys(sizes, 1), integer=True)
-        check_numbers(self, {"learning_rate": 0})
         if self.learning_rate == 0:
             raise InputError("learning_rate must be above 0; with 0 the network would never learn.")
 
@@ -353,13 +344,9 @@ class Independent(Learned):
 
     stackable: ClassVar[bool] = True
     is_chain: ClassVar[bool] = False
+    lowest: ClassVar[Mapping[str, float]] = {"learning_rate": 0, "l1": 0, "kl": 0}
     l1: float = 0.0
     kl: float = 0.0
-
-    def check(self, n_intentions: int) -> None:
-        """The penalties too."""
-        super().check(n_intentions)
-        check_numbers(self, {"l1": 0, "kl": 0})
 
     def build(self, n_intentions: int, demos: Demonstrations) -> Gate:
         """The gate, as in the paper."""
@@ -383,6 +370,7 @@ class Recurrent(Learned):
 
     stackable: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"network": "gru", "embedding": 32, "hidden": 32, "learning_rate": 3e-3}
+    lowest: ClassVar[Mapping[str, float]] = {"learning_rate": 0, "switch_penalty": 0}
     switch_penalty: float = 0.05
     interaction: bool = True
 
@@ -392,19 +380,20 @@ class Recurrent(Learned):
         return True
 
     def check(self, n_intentions: int) -> None:
-        """The penalty too."""
+        """What it sees, too."""
         super().check(n_intentions)
         if self.observe == "current":
             raise InputError('observe="current" belongs to switching="independent" (the paper); chains see the past.')
-        check_numbers(self, {"switch_penalty": 0})
 
     def build(self, n_intentions: int, demos: Demonstrations) -> RecurrentChain:
         """The chain, which begins as the Markov chain that warmed it up."""
         from prism_irl.switching.recurrent import RecurrentChain
 
+        return RecurrentChain(*self._chain(n_intentions, demos))
+
+    def _chain(self, n_intentions: int, demos: Demonstrations) -> tuple[HistoryNetwork, int, float, Optimiser]:
         network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
-        penalty, optimiser = self.switch_penalty, self._optimiser()
-        return RecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
+        return network, n_intentions, self.switch_penalty, self._optimiser()
 
 
 @dataclass(frozen=True)
@@ -421,6 +410,7 @@ class Ordered(Recurrent, ReadsInputs):
 
     stackable: ClassVar[bool] = False
     in_order: ClassVar[bool] = True
+    lowest: ClassVar[Mapping[str, float]] = {**Recurrent.lowest, **ReadsInputs.lowest}
     recurrent: bool = False
     closing: bool = False
 
@@ -443,14 +433,12 @@ class Ordered(Recurrent, ReadsInputs):
         """A constant chain, one that reads inputs, or one with a network."""
         from prism_irl.switching.ordered import OrderedChain, OrderedInputChain, OrderedRecurrentChain
 
+        if not self.recurrent and self.inputs:
+            n_inputs = self.n_inputs(demos)
+            return OrderedInputChain(n_intentions, n_inputs, ridge=self.input_ridge, closing=self.closing)
         if not self.recurrent:
-            if self.inputs:
-                reads: dict[str, Any] = {"ridge": self.input_ridge, "closing": self.closing}
-                return OrderedInputChain(n_intentions, self.n_inputs(demos), **reads)
             return OrderedChain(n_intentions, closing=self.closing)
-        network = self._network(demos, n_intentions**2, quiet=True, interaction=self.interaction)
-        penalty, optimiser = self.switch_penalty, self._optimiser()
-        chain = OrderedRecurrentChain(network, n_intentions, switch_penalty=penalty, optimiser=optimiser)
+        chain = OrderedRecurrentChain(*self._chain(n_intentions, demos))
         chain.closing = self.closing
         return chain
 

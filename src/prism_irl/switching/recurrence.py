@@ -9,7 +9,6 @@ up to rounding (tested); `switching.networks` chooses this path by itself, `PRIS
 
 from __future__ import annotations
 
-import threading
 from typing import Any, NamedTuple
 
 import numba
@@ -19,10 +18,8 @@ from torch import Tensor, nn
 
 from prism_irl.optional import compiled
 
-_pool = threading.local()
-POOLED = 8  # buffers kept per thread
-WIDTHS = {"rnn": (1,), "gru": (1, 4)}
-"""Of what a forward pass keeps, in hidden units: hidden states and gates. An LSTM is torch's own, which is as fast."""
+GATES = {"rnn": 1, "gru": 4}
+"""Hidden units that the gates of a step take. An LSTM is torch's own, which is as fast."""
 
 
 class Inputs(NamedTuple):
@@ -36,106 +33,6 @@ class Inputs(NamedTuple):
     rows: tuple[Tensor, ...]
     tables: tuple[Tensor, ...]
     dense: Tensor | None
-
-
-def take_buffer(*shape: int) -> Tensor:
-    """Uninitialised float32 memory, used before where possible: fresh pages cost more than the writes themselves."""
-    n = int(np.prod(shape))
-    free: list[Tensor] = _pool.__dict__.setdefault("free", [])
-    fitting = [i for i, buffer in enumerate(free) if buffer.numel() >= n]
-    if fitting:
-        best = min(fitting, key=lambda i: free[i].numel())
-        if free[best].numel() <= 4 * n:  # a small batch must not hold the memory of a large one
-            return free.pop(best)[:n].view(shape)
-    return torch.empty(n).view(shape)
-
-
-def give_back(*buffers: Tensor) -> None:
-    """Return buffers whose contents nobody needs any more."""
-    free: list[Tensor] = _pool.__dict__.setdefault("free", [])
-    free += [torch.empty(0).set_(buffer.untyped_storage()) for buffer in buffers]
-    del free[:-POOLED]
-
-
-class Gradients(NamedTuple):
-    """Gradients of one pass: of the tables and dense inputs that it read, and of the weights."""
-
-    tables: list[Tensor | None]
-    dense: Tensor | None
-    weight: Tensor
-    bias: Tensor | None  # of a GRU, whose recurrent bias does not simply add to the input's
-    head: Tensor
-    head_bias: Tensor
-
-
-class Pass:
-    """Recurrence and head of one batch; keeps the hidden states until `gradients` or `close`.
-
-    Parameters
-    ----------
-    inputs : Inputs, at most three tables
-    W, bias : recurrent weights (G, H) and bias (G,), the latter read by a GRU only
-    head, head_bias : (O, H) and (O,)
-    """
-
-    def __init__(self, kind: str, inputs: Inputs, W: Tensor, bias: Tensor, head: Tensor, head_bias: Tensor) -> None:
-        B, H = len(inputs.lengths), W.shape[1]
-        none = inputs.lengths.new_zeros(B, 1)
-        T = (inputs.rows[0] if inputs.rows else inputs.dense).shape[1]  # type: ignore[union-attr]
-        absent = 3 - len(inputs.tables)
-        self.kind, self.W, self.head, self.head_bias = kind, W, head, head_bias
-        self.sizes = _array(inputs.lengths)
-        self.index = [_array(rows) for rows in (*inputs.rows, *[none] * absent)]
-        tables = [_array(table) for table in (*inputs.tables, *[torch.zeros(0, len(W))] * absent)]
-        dense = torch.zeros(0, 0, len(W)) if inputs.dense is None else inputs.dense
-        self.n_rows, self.has_dense = [len(table) for table in tables], inputs.dense is not None
-        self.buffers = [take_buffer(B, T + 1, width * H) for width in WIDTHS[kind]]
-        read = (self.sizes, (*self.index, *tables, _array(dense)), _padded(W.t()))
-        own = (_array(bias),) if kind == "gru" else ()
-        PASSES[kind][0](*read, *own, *(buffer.numpy() for buffer in self.buffers))
-
-    def logits(self) -> Tensor:
-        """Outputs of every step, (B, T, O)."""
-        B, entries, H = self.buffers[0].shape
-        flat = torch.addmm(self.head_bias, self.buffers[0].view(-1, H), self.head.t())
-        return flat.view(B, entries, -1)[:, 1:]
-
-    def close(self) -> None:
-        """Let others use the memory of the hidden states."""
-        give_back(*self.buffers)
-        self.buffers = []
-
-    def gradients(self, dlogits: Tensor) -> Gradients:
-        """Gradients from those of the outputs, (B, T, O), which must be zero at padding; closes the pass."""
-        if not self.buffers:
-            raise RuntimeError("The fused recurrence keeps its memory for one backward pass only.")
-        kind, W, hidden = self.kind, self.W, self.buffers[0]
-        (B, entries, H), G = hidden.shape, W.shape[0]
-        T = entries - 1
-        read = (self.sizes, _array(dlogits), _padded(self.head), _padded(W))
-        if kind == "rnn":  # whose forward pass needs no gates
-            self.buffers.append(take_buffer(B, T + 1, H))
-        *_, states, gates = self.buffers
-        PASSES[kind][1](*read, states.numpy(), gates.numpy())
-        # hidden states lag one entry behind the gates, so that row t of one meets h_{t-1} in the other
-        rows, past = gates.view(B * (T + 1), -1), hidden.view(-1, H)
-        dbias = None
-        if kind == "gru":
-            own = torch.cat([rows[:, : 2 * H].t() @ past, rows[:, 3 * H :].t() @ past])
-            dbias = torch.cat([rows[:, : 2 * H].sum(0), rows[:, 3 * H :].sum(0)])
-        else:
-            own = rows.t() @ past
-        dtables: list[Tensor | None] = []
-        for index, n_rows in zip(self.index, self.n_rows, strict=True):
-            dtables.append(torch.zeros(n_rows, G) if n_rows else None)
-            if dtables[-1] is not None:
-                parts = min(torch.get_num_threads(), 8)
-                add_rows(index, self.sizes, gates.numpy(), dtables[-1].numpy(), parts)
-        ddense = gates[:, :T, :G].clone() if self.has_dense else None
-        shifted = nn.functional.pad(dlogits, (0, 0, 1, 0)).view(-1, dlogits.shape[-1])
-        found = Gradients(dtables, ddense, own, dbias, shifted.t() @ past, shifted.sum(0))
-        self.close()
-        return found
 
 
 def outputs(kind: str, inputs: Inputs, core: Any, head: nn.Linear) -> Tensor:
@@ -157,26 +54,50 @@ def _padded(W: Tensor) -> Any:
 
 
 class _Fused(torch.autograd.Function):
-    """`Pass` as one node of autograd's graph; hidden states never leave it, so their memory is reused."""
+    """Recurrence and head as one node of autograd's graph; hidden states never leave it."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        kind, inputs, _, _, _, _, W, bias, head, head_bias = arguments
-        ran = Pass(kind, inputs, W, bias, head, head_bias)
-        logits = ran.logits()
+        kind, inputs, *_, W, bias, head, head_bias = arguments
+        B, H, absent = len(inputs.lengths), W.shape[1], 3 - len(inputs.tables)
+        T = (inputs.rows[0] if inputs.rows else inputs.dense).shape[1]
+        none, empty = inputs.lengths.new_zeros(B, 1), torch.zeros(0, len(W))
+        index = [_array(rows) for rows in (*inputs.rows, *[none] * absent)]
+        tables = [_array(table) for table in (*inputs.tables, *[empty] * absent)]
+        dense = empty[:, None] if inputs.dense is None else inputs.dense
+        sizes, hidden, gates = _array(inputs.lengths), torch.empty(B, T + 1, H), torch.empty(B, T + 1, GATES[kind] * H)
+        read = (*index, *tables, _array(dense))
+        run_forward(UNITS[kind], sizes, read, _padded(W.t()), _array(bias), hidden.numpy(), gates.numpy())
         if any(ctx.needs_input_grad):
-            ctx.ran = ran
+            ctx.kept = kind, sizes, index, [len(table) for table in tables], hidden, gates
+            ctx.has_dense = inputs.dense is not None
             ctx.save_for_backward(W, head)  # so that a change in place between the two passes is noticed
-        else:
-            ran.close()
-        return logits
+        return torch.addmm(head_bias, hidden.view(-1, H), head.t()).view(B, T + 1, -1)[:, 1:]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dlogits: Tensor) -> tuple[Tensor | None, ...]:
-        _ = ctx.saved_tensors
-        found: Gradients = ctx.ran.gradients(dlogits)
-        return None, None, *found.tables, found.dense, found.weight, found.bias, found.head, found.head_bias
+        W, head = ctx.saved_tensors
+        if ctx.kept is None:
+            raise RuntimeError("The fused recurrence keeps its memory for one backward pass only.")
+        (kind, sizes, index, n_rows, hidden, gates), ctx.kept = ctx.kept, None
+        (B, entries, H), G = hidden.shape, len(W)
+        backward = _array(dlogits), _padded(head), _padded(W)
+        run_backward(UNITS[kind], sizes, *backward, hidden.numpy(), gates.numpy())
+        # hidden states lag one entry behind the gates, so that row t of one meets h_{t-1} in the other
+        rows, past, dbias = gates.view(B * entries, -1), hidden.view(-1, H), None
+        if kind == "gru":
+            own = torch.cat([rows[:, : 2 * H].t() @ past, rows[:, 3 * H :].t() @ past])
+            dbias = torch.cat([rows[:, : 2 * H].sum(0), rows[:, 3 * H :].sum(0)])
+        else:
+            own = rows.t() @ past
+        dtables = [torch.zeros(n, G) if n else None for n in n_rows]
+        for table, of_steps in zip(dtables, index, strict=True):
+            if table is not None:
+                add_rows(of_steps, sizes, gates.numpy(), table.numpy(), min(torch.get_num_threads(), 8))
+        ddense = gates[:, :-1, :G].clone() if ctx.has_dense else None
+        shifted = nn.functional.pad(dlogits, (0, 0, 1, 0)).reshape(B * entries, -1)
+        return None, None, *dtables, ddense, own, dbias, shifted.t() @ past, shifted.sum(0)
 
 
 # -- the loops over time ---------------------------------------------------------------------------------------------
@@ -310,9 +231,6 @@ def add_rows(index: Array, lengths: Array, gates: Array, table: Array, n_parts: 
                 add_row(table[index[b, t], left:right], gates[b, t, left:right])
 
 
-# -- RNN ---------------------------------------------------------------------------------------------------------------
-
-
 @compiled(fastmath=True)
 def _activate(z: Array, h: Array, out: Array) -> None:
     """Hidden units for the next step and for the record, in one pass."""
@@ -332,28 +250,76 @@ def _through_tanh(dh: Array, h: Array, dz: Array, out: Array) -> None:
 
 
 @compiled(fastmath=True)
-def _rnn_forward_block(first: Any, lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
-    B, H = hidden.shape[0], hidden.shape[2]
-    n = longest(lengths, first)
-    h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, H), np.float32)
-    no_past(hidden, first, n)
-    for t in range(n):
-        gather(z, first, t, inputs)
-        accumulate(h, W, z)
-        for r in range(ROWS):
-            _activate(z[r], h[r], hidden[min(first + r, B - 1), t + 1])  # repeated trajectories repeat their values
-
-
-@compiled(fastmath=True, parallel=True)
-def rnn_forward(lengths: Array, inputs: Any, W: Array, hidden: Array) -> None:
-    """h_t = tanh(z_t + h_{t-1} W), W (H, H) with its rows padded to a multiple of four; fills hidden."""
-    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _rnn_forward_block(np.int64(block) * ROWS, lengths, inputs, W, hidden)
+def _gated(z: Array, y: Array, h: Array) -> None:
+    """A step of the GRU: z becomes the gates r, u and n; y are the recurrent products."""
+    H = h.shape[0]
+    for j in range(2 * H):
+        z[j] = sigmoid(z[j] + y[j])
+    for j in range(H):
+        z[2 * H + j] = tanh(z[2 * H + j] + z[j] * y[2 * H + j])
+    for j in range(H):
+        u = z[H + j]
+        h[j] = (np.float32(1.0) - u) * z[2 * H + j] + u * h[j]
 
 
 @compiled(fastmath=True)
-def _rnn_backward_block(
-    first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
+def _through_gates(g: Array, before: Array, dh: Array, dz: Array) -> None:
+    """Gradients of a step of the GRU; the gates g are overwritten by those of what goes into them."""
+    H, one = before.shape[0], np.float32(1.0)
+    for j in range(H):
+        reset, u, n, y = g[j], g[H + j], g[2 * H + j], g[3 * H + j]
+        d = dh[j]
+        dn = d * (one - u) * (one - n * n)
+        dz[j] = dn * y * reset * (one - reset)
+        dz[H + j] = d * (before[j] - n) * u * (one - u)
+        dz[2 * H + j] = dn * reset
+        dh[j] = d * u
+        g[2 * H + j] = dn
+    g[: 2 * H] = dz[: 2 * H]
+    g[3 * H :] = dz[2 * H : 3 * H]
+
+
+@compiled(fastmath=True)
+def _forward_block(
+    units: Any, first: Any, lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array
+) -> None:
+    B, H, G = hidden.shape[0], hidden.shape[2], len(units) * hidden.shape[2]
+    n = longest(lengths, first)
+    h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, G), np.float32)
+    y = np.empty((ROWS, G), np.float32)
+    no_past(hidden, first, n)
+    for t in range(n):
+        gather(z, first, t, inputs)
+        if len(units) == 1:
+            accumulate(h, W, z)
+            for r in range(ROWS):
+                _activate(z[r], h[r], hidden[min(first + r, B - 1), t + 1])  # repeated trajectories repeat their values
+        else:
+            for r in range(ROWS):
+                for j in range(G):
+                    y[r, j] = bias[j]
+            accumulate(h, W, y)
+            for r in range(ROWS):
+                _gated(z[r], y[r], h[r, :H])
+            for r in range(min(ROWS, B - first)):
+                hidden[first + r, t + 1] = h[r, :H]
+                gates[first + r, t, :G] = z[r]
+                gates[first + r, t, G:] = y[r, 2 * H :]
+
+
+@compiled(fastmath=True, parallel=True)
+def run_forward(units: Any, lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array) -> None:
+    """Fill hidden, and of a GRU the gates r, u, n and h W_n + b_n; W (H, G) with rows padded to a multiple of four.
+
+    RNN: h_t = tanh(z_t + h_{t-1} W). GRU: h_t = (1 - u) n + u h_{t-1}, n = tanh(z_n + r (h W_n + b_n)).
+    """
+    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
+        _forward_block(units, np.int64(block) * ROWS, lengths, inputs, W, bias, hidden, gates)
+
+
+@compiled(fastmath=True)
+def _backward_block(
+    units: Any, first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
 ) -> None:
     B, H = hidden.shape[0], hidden.shape[2]
     n = longest(lengths, first)
@@ -362,93 +328,28 @@ def _rnn_backward_block(
     no_gradient(gates, first, n)
     for t in range(n - 1, -1, -1):
         from_head(dh, dl, dlogits, head, first, t)
-        for r in range(ROWS):
-            b = min(first + r, B - 1)
-            _through_tanh(dh[r], hidden[b, t + 1], dz[r], gates[b, t])
-        fill(dh, np.float32(0.0))
+        if len(units) == 1:
+            for r in range(ROWS):
+                b = min(first + r, B - 1)
+                _through_tanh(dh[r], hidden[b, t + 1], dz[r], gates[b, t])
+            fill(dh, np.float32(0.0))
+        else:
+            for r in range(min(ROWS, B - first)):
+                _through_gates(gates[first + r, t], hidden[first + r, t], dh[r], dz[r])
         accumulate(dz, W, dh)
 
 
 @compiled(fastmath=True, parallel=True)
-def rnn_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array) -> None:
-    """Fill gates (B, T + 1, H) with the gradient of z_t; W (H, H) as in h_{t-1} = … W, head (O, H), rows padded."""
-    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _rnn_backward_block(np.int64(block) * ROWS, lengths, dlogits, head, W, hidden, gates)
-
-
-# -- GRU ---------------------------------------------------------------------------------------------------------------
-
-
-@compiled(fastmath=True)
-def _gru_forward_block(
-    first: Any, lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array
+def run_backward(
+    units: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
 ) -> None:
-    B, H = hidden.shape[0], hidden.shape[2]
-    one = np.float32(1.0)
-    n = longest(lengths, first)
-    h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, 3 * H), np.float32)
-    y = np.empty((ROWS, 3 * H), np.float32)
-    no_past(hidden, first, n)
-    for t in range(n):
-        gather(z, first, t, inputs)
-        for r in range(ROWS):
-            for j in range(3 * H):
-                y[r, j] = bias[j]
-        accumulate(h, W, y)
-        for r in range(ROWS):
-            for j in range(2 * H):
-                z[r, j] = sigmoid(z[r, j] + y[r, j])
-            for j in range(H):
-                z[r, 2 * H + j] = tanh(z[r, 2 * H + j] + z[r, j] * y[r, 2 * H + j])
-            for j in range(H):
-                u = z[r, H + j]
-                h[r, j] = (one - u) * z[r, 2 * H + j] + u * h[r, j]
-        for r in range(min(ROWS, B - first)):
-            hidden[first + r, t + 1] = h[r, :H]
-            gates[first + r, t, : 3 * H] = z[r]
-            gates[first + r, t, 3 * H :] = y[r, 2 * H :]
+    """Fill the gates with gradients: of z_t, and of a GRU of r, u and n as inputs, and of h W_n + b_n.
 
-
-@compiled(fastmath=True, parallel=True)
-def gru_forward(lengths: Array, inputs: Any, W: Array, bias: Array, hidden: Array, gates: Array) -> None:
-    """h_t = (1 - u) n + u h_{t-1}, n = tanh(z_n + r (h W_n + b_n)); W (H, 3H), gates r, u, n and h W_n + b_n."""
+    W (G, H) as in h_{t-1} = … W, and head (O, H), rows padded.
+    """
     for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _gru_forward_block(np.int64(block) * ROWS, lengths, inputs, W, bias, hidden, gates)
+        _backward_block(units, np.int64(block) * ROWS, lengths, dlogits, head, W, hidden, gates)
 
 
-@compiled(fastmath=True)
-def _gru_backward_block(
-    first: Any, lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array
-) -> None:
-    B, H = hidden.shape[0], hidden.shape[2]
-    one = np.float32(1.0)
-    length = longest(lengths, first)
-    dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
-    dl = np.zeros((ROWS, head.shape[0]), np.float32)
-    no_gradient(gates, first, length)
-    for t in range(length - 1, -1, -1):
-        from_head(dh, dl, dlogits, head, first, t)
-        for r in range(min(ROWS, B - first)):
-            g, before = gates[first + r, t], hidden[first + r, t]
-            for j in range(H):
-                reset, u, n, y = g[j], g[H + j], g[2 * H + j], g[3 * H + j]
-                d = dh[r, j]
-                dn = d * (one - u) * (one - n * n)
-                dz[r, j] = dn * y * reset * (one - reset)
-                dz[r, H + j] = d * (before[j] - n) * u * (one - u)
-                dz[r, 2 * H + j] = dn * reset
-                dh[r, j] = d * u
-                g[2 * H + j] = dn
-            g[: 2 * H] = dz[r, : 2 * H]
-            g[3 * H :] = dz[r, 2 * H : 3 * H]
-        accumulate(dz, W, dh)
-
-
-@compiled(fastmath=True, parallel=True)
-def gru_backward(lengths: Array, dlogits: Array, head: Array, W: Array, hidden: Array, gates: Array) -> None:
-    """Overwrite the gates with gradients: of r, u and n as inputs, and of h W_n + b_n; W (3H, H)."""
-    for block in numba.prange((lengths.shape[0] + ROWS - 1) // ROWS):
-        _gru_backward_block(np.int64(block) * ROWS, lengths, dlogits, head, W, hidden, gates)
-
-
-PASSES: dict[str, tuple[Any, Any]] = {"rnn": (rnn_forward, rnn_backward), "gru": (gru_forward, gru_backward)}
+UNITS = {"rnn": (0,), "gru": (0, 1, 2)}
+"""A number per gate that reads the input: how many there are is known to the compiler."""

@@ -35,9 +35,7 @@ class RecurrentChain(SwitchingModule, Chain):
     optimiser: Optimiser
     adds_up = True
 
-    def __init__(
-        self, network: HistoryNetwork, n_intentions: int, *, switch_penalty: float, optimiser: Optimiser
-    ) -> None:
+    def __init__(self, network: HistoryNetwork, n_intentions: int, switch_penalty: float, optimiser: Optimiser) -> None:
         super().__init__()
         self.n_intentions, self.switch_penalty = n_intentions, switch_penalty
         self.network = network
@@ -69,6 +67,7 @@ class RecurrentChain(SwitchingModule, Chain):
         """Hidden state of the network."""
         return self.network.initial(n_trajectories)
 
+    @torch.no_grad()
     def stream_kernel(
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
     ) -> tuple[Tensor, Carry]:

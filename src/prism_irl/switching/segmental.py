@@ -20,7 +20,7 @@ import numpy as np
 from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.optional import compiled
 
-NEVER = -np.inf
+NEVER, TINY = -np.inf, -45.0
 
 
 def once(n_phases: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -46,18 +46,6 @@ def anything(moves: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 @compiled()
-def _advance(at: int, best: FloatArray, enter: FloatArray, moves: FloatArray, origin: IntArray) -> None:
-    """Likeliest predecessor of a segment of each phase that begins at bin ``at``."""
-    n_phases = best.shape[1]
-    for k in range(n_phases):
-        for j in range(n_phases):
-            value = best[at, j] + moves[j, k]
-            if value > enter[at, k]:
-                enter[at, k] = value
-                origin[at, k] = j
-
-
-@compiled()
 def viterbi(
     evidence: FloatArray, lengths: FloatArray, moves: FloatArray, first: FloatArray, last: FloatArray, path: IntArray
 ) -> float:
@@ -71,14 +59,12 @@ def viterbi(
     enter[0] = first
     for end in range(1, n + 1):
         for k in range(n_phases):
-            top = -np.inf
-            for start in range(end):
-                value = enter[start, k] - evidence[start, k] + lengths[k, end - start - 1]
-                if value > top:
-                    top = value
-                    begun[end, k] = start
-            best[end, k] = top + evidence[end, k]
-        _advance(end, best, enter, moves, origin)
+            values = enter[:end, k] - evidence[:end, k] + lengths[k, :end][::-1]
+            begun[end, k] = values.argmax()
+            best[end, k] = values.max() + evidence[end, k]
+        for k in range(n_phases):
+            values = best[end] + moves[:, k]
+            enter[end, k], origin[end, k] = values.max(), values.argmax()
     phase, total = -1, -np.inf
     for k in range(n_phases):
         if best[n, k] + last[k] > total:
@@ -93,10 +79,13 @@ def viterbi(
 
 @compiled()
 def _log_sum(values: FloatArray) -> float:
-    top = values.max()
-    if top == -np.inf:
-        return float(top)
-    return float(top + np.log(np.exp(values - top).sum()))
+    top, total = values.max(), 0.0
+    if top > -np.inf:
+        for value in values:
+            if value - top > TINY:  # below, it adds less than rounding does
+                total += np.exp(value - top)
+        top += np.log(total)
+    return float(top)
 
 
 @compiled()
@@ -114,23 +103,11 @@ def posterior(
     As `viterbi`, with ``border`` (B + 1,): how much likelier a segment ends at each border, in nats.
     """
     n, n_phases = evidence.shape[0] - 1, evidence.shape[1]
-    tiny = -45.0
     done, enter = np.full((n + 1, n_phases), -np.inf), np.full((n + 1, n_phases), -np.inf)
     enter[0] = first
     for end in range(1, n + 1):
         for k in range(n_phases):
-            top = -np.inf
-            for start in range(end):
-                value = enter[start, k] - evidence[start, k] + lengths[k, end - start - 1]
-                if value > top:
-                    top = value
-            if top > -np.inf:
-                total = 0.0
-                for start in range(end):
-                    value = enter[start, k] - evidence[start, k] + lengths[k, end - start - 1] - top
-                    if value > tiny:
-                        total += np.exp(value)
-                done[end, k] = top + np.log(total) + evidence[end, k]
+            done[end, k] = evidence[end, k] + _log_sum(enter[:end, k] - evidence[:end, k] + lengths[k, :end][::-1])
         if end < n:
             for k in range(n_phases):
                 enter[end, k] = _log_sum(done[end] + moves[:, k]) + border[end]
@@ -141,18 +118,8 @@ def posterior(
     ahead[n] = last
     for start in range(n - 1, -1, -1):
         for k in range(n_phases):
-            top = -np.inf
-            for end in range(start + 1, n + 1):
-                value = ahead[end, k] + evidence[end, k] + lengths[k, end - start - 1]
-                if value > top:
-                    top = value
-            if top > -np.inf:
-                total = 0.0
-                for end in range(start + 1, n + 1):
-                    value = ahead[end, k] + evidence[end, k] + lengths[k, end - start - 1] - top
-                    if value > tiny:
-                        total += np.exp(value)
-                begin[start, k] = top + np.log(total) - evidence[start, k]
+            ways = ahead[start + 1 :, k] + evidence[start + 1 :, k] + lengths[k, : n - start]
+            begin[start, k] = _log_sum(ways) - evidence[start, k]
         if start > 0:
             for k in range(n_phases):
                 ahead[start, k] = _log_sum(begin[start] + moves[k]) + border[start]

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Batch, Prepared, Rows, Stats
+from prism_irl.devices import as_array
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
 from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
 from prism_irl.switching.logit import Logit, fit_logit
@@ -337,14 +338,12 @@ class SemiMarkovStream(Stream):
     def __init__(self, chain: SemiMarkovChain, n_trajectories: int) -> None:
         self.chain, self.inner = chain, ChainStream(chain.expanded(), n_trajectories)
 
-    @torch.no_grad()
-    def joint(self, states: Tensor, policies: Tensor, observations: Tensor | None = None) -> Tensor:
+    def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
         """P(z_t | s_≤t, a_<t) π_k(a | s_t)."""
-        found = self.inner.joint(states, self.chain._repeat(policies, dim=1), observations)
-        return found.reshape(len(found), self.chain.n_intentions, self.chain.phases, -1).sum(2)
+        found = self.inner.joint(states, np.repeat(as_array(policies), self.chain.phases, axis=1), observations)
+        return np.asarray(found.reshape(len(found), self.chain.n_intentions, self.chain.phases, -1).sum(2))
 
-    @torch.no_grad()
-    def update(self, actions: Tensor, evidence: Tensor) -> Tensor:
+    def update(self, actions: Any, evidence: Any) -> FloatArray:
         """P(z_t | s_≤t, a_≤t)."""
-        found: Tensor = self.chain._summed(self.inner.update(actions, self.chain._repeat(evidence)))
-        return found
+        found = self.inner.update(actions, np.repeat(as_array(evidence), self.chain.phases, axis=1))
+        return np.asarray(self.chain._summed(found))

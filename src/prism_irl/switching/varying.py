@@ -32,7 +32,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
-from prism_irl.switching.inference import infer_steps
+from prism_irl.switching.inference import infer_flat
 from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
 from prism_irl.switching.networks import Carry, SwitchingModule
@@ -112,9 +112,9 @@ class VaryingKernel(SwitchingModule, Chain):
         if log_emission.device.type == self.log_initial().device.type == "cpu":
             inputs = self.inputs_in(data.demos.observations)
             at = None if inputs is None else torch.from_numpy(np.asarray(inputs, dtype=np.float64))
-            kernel = self.log_kernels(torch.from_numpy(states_before(data.demos)), at).double().exp()
+            kernel = self.log_kernels(torch.from_numpy(states_before(data.demos)), at).double()
             arrays = self.log_initial().numpy(), kernel.numpy(), log_emission.double().numpy()
-            found = infer_steps(*arrays, data.demos.offsets, online=online)
+            found = infer_flat(*arrays, data.demos.offsets, online=online)
         return super().expectation(data, log_emission, online=online) if found is None else found
 
     @torch.no_grad()
