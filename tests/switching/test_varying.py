@@ -159,11 +159,6 @@ def test_an_unknown_state_switches_like_the_average_state():
     torch.testing.assert_close(chain.log_kernel(batch)[0, 2], expected)
 
 
-def test_rejects_an_unknown_kernel():
-    with pytest.raises(InputError, match="choose mlp or table"):
-        StateChain(S, K, kind="linear")
-
-
 def test_a_kernel_per_pair_counts_what_leaves_each_state(make_demos):
     """With no shrinkage its rows are expected transitions, normalised; with much of it, the kernel without states."""
     demos = make_demos(3, lengths=(40,) * 6)

@@ -30,7 +30,7 @@ from prism_irl.mdp import MDP
 from prism_irl.rewards.base import Fit, PolicyTable, match_partial_labels
 from prism_irl.rewards.iavi import InverseSolution
 from prism_irl.rewards.soft import Planner
-from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.rewards.tabular import TabularPolicies, normalise
 
 STRENGTHS = (2.0, 4.0, 8.0)
 """Rewards that a goal is tried with, in nats: 4 makes the way there e⁴ times likelier than the way off."""
@@ -46,15 +46,10 @@ class GoalPolicies(PolicyTable):
 
     Parameters
     ----------
-    n_intentions : int
-    planner : Planner
     contexts : Contexts
         Short histories that the habit may depend on.
-    habit : {"all", "idle", "none"}
-        What the habit with memory is fitted to in the end: all steps, or those that want nothing. Without a habit
-        h = 0: pure goals, π_k = softmax of the soft advantage.
-    sparsity : float
-        λ of the penalty λ Σ_s r_k(s), in nats: what a unit of reward must earn over all steps.
+    habit, sparsity, smoothing : see `rewards.options.Goals`
+        Without a habit h = 0: pure goals, π_k = softmax of the soft advantage.
     """
 
     sparse: ClassVar[bool] = True
@@ -168,16 +163,11 @@ class GoalPolicies(PolicyTable):
 
         counts = stats["counts"]
         for k in range(self.n_intentions - 1):  # the last one wants nothing
-            found = minimize(
-                self._objective,
-                self.rewards[k],
-                args=(counts[k],),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0.0, None)] * self.rewards.shape[1],
-                options={"maxiter": 10},
-            )
-            self.rewards[k] = found.x
+            problem = {"args": (counts[k],), "bounds": [(0.0, None)] * self.rewards.shape[1]}
+            start, options = self.rewards[k], {"maxiter": 10}
+            self.rewards[k] = minimize(
+                self._objective, start, **problem, jac=True, method="L-BFGS-B", options=options
+            ).x
         self._refresh()
 
     def _objective(self, reward: FloatArray, counts: FloatArray) -> tuple[float, FloatArray]:
@@ -202,9 +192,7 @@ class GoalPolicies(PolicyTable):
         planner = Planner(mdp, self.planner.discount)
         settings = {"sparsity": self.sparsity, "smoothing": self.smoothing, "backoff": self.backoff}
         again = GoalPolicies(self.n_intentions, planner, self.contexts, habit=self.taught_by, **settings)
-        kept = np.where(planner.valid[self.states], self.habit, 0.0)
-        total = kept.sum(-1, keepdims=True)
-        again.habit = np.where(total > 0, kept / np.where(total > 0, total, 1.0), again.habit)
+        again.habit = normalise(np.where(planner.valid[self.states], self.habit, 0.0), again.habit)
         again.accents = self.accents
         again.set_rewards(self.rewards)
         return again

@@ -47,12 +47,8 @@ class LandmarkGoals(CommandPolicies):
 
     Parameters
     ----------
-    n_intentions, n_observations, n_commands, n_actions : int
-    n_landmarks : int
-    ridge, habit_ridge : float
-        Strength of the prior on skill and straight habit, and on what is done at single places.
-    noise, noise_strength : float
-        Prior guess of a variance, and how many commands it is worth.
+    n_intentions, n_observations, n_commands, n_actions, n_landmarks : int
+    ridge, habit_ridge, noise, noise_strength : see `rewards.options.Landmarks`
     """
 
     learned: ClassVar[tuple[str, ...]] = ("goals", "landmarks", "sees", "weights", "local", "variances")
@@ -97,11 +93,9 @@ class LandmarkGoals(CommandPolicies):
             self._graph = LandmarkGraph(self.landmarks, self.sees > 0.5)
         return self._graph
 
-    def fields(self, x: npt.NDArray[Any], goals: FloatArray | None = None, cells: IntArray | None = None) -> FloatArray:
-        """Ways to goals (G, d), (G, n, d), from observations (n, d); in cells (n,), where they are known already."""
-        cells = nearest(x, self.graph.landmarks) if cells is None else cells
-        own = self.goals if goals is None else goals
-        return np.stack([self.graph.field(x, cells, goal) for goal in own])
+    def fields(self, x: npt.NDArray[Any], goals: FloatArray, cells: IntArray) -> FloatArray:
+        """Ways to goals (G, d), (G, n, d), from observations (n, d) in cells (n,)."""
+        return np.stack([self.graph.field(x, cells, goal) for goal in goals])
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -110,9 +104,8 @@ class LandmarkGoals(CommandPolicies):
         x, _ = self.observed(fit.train.demos)
         seed, reach = int(fit.generator.integers(2**31)), REACHES[fit.index % len(REACHES)]
         graph = LandmarkGraph.fit(x, fit.train.demos.first_steps, len(self.landmarks), seed, reach)
-        n = len(graph.landmarks)
-        self.landmarks = graph.landmarks[np.minimum(np.arange(len(self.landmarks)), n - 1)]
-        index = np.minimum(np.arange(len(self.landmarks)), n - 1)
+        index = np.minimum(np.arange(len(self.landmarks)), len(graph.landmarks) - 1)
+        self.landmarks = graph.landmarks[index]
         self.sees = graph.sees[np.ix_(index, index)].astype(np.float64)
         self._graph = graph
         fit.chain = find_goals(self, fit)
@@ -129,26 +122,21 @@ class LandmarkGoals(CommandPolicies):
     def update(self, stats: Stats) -> None:
         """Goals given skill and noise, then skill and noise given the goals."""
         x, y, responsibilities = stats["rows"].joined()
-        if self._steps % EVERYWHERE == 0:
-            self._move_anywhere(x, y, responsibilities)
         places = x.astype(np.float64)
-        for k in range(self.n_intentions):
-            self.goals[k] = self._move_about(places, y, responsibilities[:, k], self.goals[k])
+        if self._steps % EVERYWHERE == 0:  # every goal to the likeliest of the landmarks, or where it is
+            go = np.zeros((self.n_intentions, len(self.graph.landmarks)))
+            for rows in chunks(len(x), AT_ONCE):
+                go += responsibilities[rows].T @ self._squared(x if len(x) <= AT_ONCE else x[rows], y[rows])
+            for k, (w, losses) in enumerate(zip(responsibilities.T, go, strict=True)):
+                if losses.min() < self._losses(places, y, w, self.goals[k : k + 1])[0]:
+                    self.goals[k] = self.graph.landmarks[losses.argmin()]
+        size = FIRST_STEP * SHRINK ** (self._steps % ROUNDS)
+        apart = size * np.concatenate([np.zeros((1, x.shape[1])), np.eye(x.shape[1]), -np.eye(x.shape[1])])
+        for goal, w in zip(self.goals, responsibilities.T, strict=True):  # then to the likeliest place around
+            around = (goal + apart)[self.graph.within(goal + apart)]
+            goal[:] = around[int(self._losses(places, y, w, around).argmin())]
         self._steps += 1
         self.fit_skill(places, y, responsibilities)
-
-    def _move_anywhere(self, x: npt.NDArray[Any], y: FloatArray, responsibilities: FloatArray) -> None:
-        """Every goal to the likeliest of the landmarks, or where it is."""
-        places = x.astype(np.float64)
-        stay = np.stack(
-            [self._losses(places, y, r, goal[None]) for r, goal in zip(responsibilities.T, self.goals, strict=True)]
-        )
-        go = np.zeros((self.n_intentions, len(self.graph.landmarks)))
-        for rows in chunks(len(x), AT_ONCE):
-            go += responsibilities[rows].T @ self._squared(x if len(x) <= AT_ONCE else x[rows], y[rows])
-        found = np.concatenate([stay, go], axis=1).argmin(axis=1)
-        for k in np.flatnonzero(found):
-            self.goals[k] = self.graph.landmarks[found[k] - 1]
 
     def _losses(self, x: FloatArray, y: FloatArray, w: FloatArray, candidates: FloatArray) -> FloatArray:
         """Σ_t w_t |y_t − M u(x_t, g) − h(x_t)|² / Σ of candidates (G, d), (G,)."""
@@ -159,10 +147,13 @@ class LandmarkGoals(CommandPolicies):
 
     def _squared_of(self, x: FloatArray, y: FloatArray, goals: FloatArray) -> FloatArray:
         """|y − M u(x, g) − h(x)|² / Σ for goals (G, d), (n, G)."""
+        return np.asarray(np.einsum("gnm,m->ng", self.gaps(x, y, goals) ** 2, 1.0 / self.variances))
+
+    def gaps(self, x: FloatArray, y: FloatArray, goals: FloatArray) -> FloatArray:
+        """What goals (G, d) leave of commands, y − M u(x, g) − h(x), (G, n, m)."""
         cells = nearest(x, self.graph.landmarks)
         habit, skill = self.habit_and_skill(x, cells)
-        gaps = y - habit - np.einsum("nmd,gnd->gnm", skill, self.fields(x, goals, cells))
-        return np.asarray(np.einsum("gnm,m->ng", gaps**2, 1.0 / self.variances))
+        return np.asarray(y - habit - np.einsum("nmd,gnd->gnm", skill, self.fields(x, goals, cells)))
 
     def _squared(self, x: npt.NDArray[Any], y: FloatArray) -> FloatArray:
         """|y − M u(x, l) − h(x)|² / Σ for every landmark l, (n, L)."""
@@ -176,17 +167,10 @@ class LandmarkGoals(CommandPolicies):
             squared += gap * gap
         return squared.T.astype(np.float64)
 
-    def _move_about(self, x: FloatArray, y: FloatArray, w: FloatArray, goal: FloatArray) -> FloatArray:
-        """The likeliest of the places around a goal."""
-        size = FIRST_STEP * SHRINK ** (self._steps % ROUNDS)
-        around = np.concatenate([np.zeros((1, len(goal))), size * np.eye(len(goal)), -size * np.eye(len(goal))])
-        places = (goal + around)[self.graph.within(goal + around)]
-        return np.asarray(places[int(self._losses(x, y, w, places).argmin())])
-
     def fit_skill(self, x: FloatArray, y: FloatArray, responsibilities: FloatArray) -> None:
         """Local habits and skills, then those of everywhere, by ridge regression in turns; then the noise."""
         cells = nearest(x, self.graph.landmarks)
-        near, ways = self._offsets(x, cells), self.fields(x, None, cells)
+        near, ways = offsets(x, cells, self.graph.landmarks, self.graph.spacing), self.fields(x, self.goals, cells)
         local = [np.concatenate([near, way], axis=1) for way in ways]  # (n, 1 + 2 d) each
         L, d = len(self.landmarks), x.shape[1]
         for _ in range(TURNS):
@@ -218,10 +202,6 @@ class LandmarkGoals(CommandPolicies):
         theta = np.asarray(np.linalg.solve(gram + self.ridge * np.eye(p), cross), dtype=np.float64)
         return theta, np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)
 
-    def _offsets(self, x: FloatArray, cells: IntArray) -> FloatArray:
-        """Where in its cell the agent is, (n, 1 + d)."""
-        return offsets(x, cells, self.graph.landmarks, self.graph.spacing)
-
     def log_prior(self) -> float:
         """As in `rewards.linear`: weights and habits given the noise, and the noise, up to a constant."""
         p = self.weights.shape[1] + self.local.shape[0] * self.local.shape[2]
@@ -239,24 +219,26 @@ class LandmarkGoals(CommandPolicies):
     def habit_and_skill(self, x: FloatArray, cells: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
         """At observations (n, d): what is done whatever the goal, (n, m), and what a direction adds, (n, m, d)."""
         d, cells = x.shape[1], nearest(x, self.graph.landmarks) if cells is None else cells
-        habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, self._offsets(x, cells))
+        near = offsets(x, cells, self.graph.landmarks, self.graph.spacing)
+        habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, near)
         return habit, self.weights[:, :d] + self.local[cells, :, 1 + d :]
 
     def log_density(
         self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
     ) -> FloatArray:
         """Log N(y; M u(x, g_k) + h(x), Σ), (n, K)."""
-        return self.goal_density(observations, commands, self.goals)
+        return self._density(self._squared_of(observations.astype(np.float64), commands, self.goals))
 
     def goal_density(self, observations: npt.NDArray[Any], commands: FloatArray, goals: FloatArray) -> FloatArray:
         """The same for any goals (G, d), (n, G)."""
-        squared = self._squared_of(observations.astype(np.float64), commands, goals)
-        return np.asarray(-0.5 * (squared + np.log(2.0 * np.pi * self.variances).sum()))
+        return self._density(self._squared_of(observations.astype(np.float64), commands, goals))
 
     def landmark_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
         """The same for all landmarks at once, (n, L)."""
-        constant = np.log(2.0 * np.pi * self.variances).sum()
-        return np.asarray(-0.5 * (self._squared(observations, commands) + constant))
+        return self._density(self._squared(observations, commands))
+
+    def _density(self, squared: FloatArray) -> FloatArray:
+        return np.asarray(-0.5 * (squared + np.log(2.0 * np.pi * self.variances).sum()))
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`; models from before there were local habits, or local skills, have none."""
@@ -338,12 +320,11 @@ class LandmarkGraph:
         np.add.at(crossings, (cells[later - 1], cells[later]), 1.0)
         neighbours = crossings + crossings.T >= RARE
         np.fill_diagonal(neighbours, True)
-        sees = lines_of_sight(landmarks, neighbours)
+        graph = cls(landmarks, lines_of_sight(landmarks, neighbours))
         if np.isfinite(reach):
             apart = np.linalg.norm(landmarks[:, None] - landmarks[None], axis=2)
-            typical = np.median(np.where(np.eye(n, dtype=bool), np.inf, apart).min(axis=1))
-            sees &= (apart <= reach * typical) | neighbours
-        return cls(landmarks, sees)
+            graph = cls(landmarks, graph.sees & ((apart <= reach * graph.spacing) | neighbours))
+        return graph
 
     def field(self, observations: npt.NDArray[Any], cells: IntArray, goal: FloatArray) -> FloatArray:
         """u(x, g), (n, d): directions towards a goal (d,) from observations (n, d) in cells (n,)."""
@@ -437,8 +418,7 @@ def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
             f"The observations are at {n} different places, and {rewards.n_intentions} intentions need one each; "
             "ask for fewer."
         )
-    x, y = rewards.observed(demos)
-    part = demos
+    (x, y), part = rewards.observed(demos), demos
     if demos.n_steps > SCREENED_STEPS:
         share = max(2, int(len(demos) * SCREENED_STEPS / demos.n_steps))
         part = demos.subset(np.sort(generator.permutation(len(demos))[:share]))
@@ -449,8 +429,7 @@ def find_goals(rewards: LandmarkGoals, fit: Fit) -> Any:
     design = np.concatenate([ways, np.ones((len(ways), 1))], axis=1)
     p = design.shape[1]
     theta = np.linalg.solve(design.T @ design + rewards.ridge * np.eye(p), design.T @ y[later - 1])
-    rewards.weights = np.zeros_like(rewards.weights)
-    rewards.local = np.zeros_like(rewards.local)
+    rewards.weights, rewards.local = np.zeros_like(rewards.weights), np.zeros_like(rewards.local)
     rewards.weights[:, :p] = theta.T
     # The direction that a noisy step went in explains more of the command than a goal will.
     rewards.variances = np.maximum(0.5 * y.var(axis=0), rewards.noise)
@@ -574,19 +553,14 @@ class _Search:
         return self.chosen != before
 
     def _beliefs(self, emission: FloatArray, chain: Any) -> FloatArray:
-        import torch
-
-        found: FloatArray = chain.expectation(self.data, torch.from_numpy(emission), online=False).responsibilities
+        found: FloatArray = chain.expectation(self.data, chain.reads(emission), online=False).responsibilities
         return found
 
     def _refit_noise(self) -> None:
         """Noise given the goals found so far. The skill waits: with too few goals, fleeing one explains more."""
         rewards, goals = self.rewards, self.rewards.graph.landmarks[self.chosen]
         found = self._beliefs(rewards.goal_density(self.x, self.y, goals), self.chain)
-        x = self.x.astype(np.float64)
-        habit, skill = rewards.habit_and_skill(x)
-        gaps = self.y - habit - np.einsum("nmd,gnd->gnm", skill, rewards.fields(x, goals))
-        squared = np.einsum("gnm,ng->nm", gaps**2, found)
+        squared = np.einsum("gnm,ng->nm", rewards.gaps(self.x.astype(np.float64), self.y, goals) ** 2, found)
         rewards.variances = np.maximum(np.mean(squared, axis=0), rewards.noise)
 
 

@@ -32,12 +32,10 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.rewards.base import IntArray, RewardModel
-from prism_irl.rewards.tabular import TabularPolicies
+from prism_irl.rewards.tabular import TabularPolicies, normalise
 
 ROWS = 2**14
 """Steps at a time: their features fit into the cache of a processor."""
-
-
 RIDGES = (1.0, 0.1, 10.0, 100.0)
 """Strengths of the prior that "auto" tries, the usual one first."""
 BENT, SCALES = 64, (1.0, 0.5, 2.0)
@@ -129,18 +127,11 @@ class LinearPolicies(CommandPolicies):
 
     Parameters
     ----------
-    n_intentions, n_commands : int
-    basis : Basis
     n_actions : int
         Cells of the commands: what a token of an action is.
-    ridge : float
-        λ, the prior's strength in steps.
-    noise, noise_strength : float
-        s², prior guess of a variance, and how many commands ν it is worth.
-    full : bool
-        Commands may be correlated given the intention; else Σ_k is diagonal.
-    shared : bool
-        All intentions have the same Σ: fewer numbers to learn from few labels, as in linear discriminant analysis.
+    ridge, noise, noise_strength : λ, s² and ν, see `rewards.options.Features`
+    full, shared : bool
+        Whether Σ_k has entries beside its diagonal, and whether all intentions have the same one.
     """
 
     adds_up: ClassVar[bool] = True
@@ -229,23 +220,16 @@ class LinearPolicies(CommandPolicies):
         self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
     ) -> FloatArray:
         """Log N(y; W_k φ(x), Σ_k), (n, K), of standardised commands (n, m) and observations (n, d)."""
-        features = self.basis(observations)
-        K, m, _ = self.weights.shape
+        features, (K, m, _) = self.basis(observations), self.weights.shape
         result = np.empty((len(features), K))
-        if self.shared and self.full:  # commands are turned once for all intentions
-            factor = np.linalg.cholesky(self.covariances[0])
-            whiten = np.linalg.inv(factor).T
-            seen, constant = commands @ whiten, m * np.log(2.0 * np.pi) + 2.0 * np.log(np.diag(factor)).sum()
-            for k in range(K):
-                residual = seen - features @ (self.weights[k].T @ whiten)
-                result[:, k] = -0.5 * (np.einsum("nm,nm->n", residual, residual) + constant)
-            return result
         for k in range(K):
-            factor = np.linalg.cholesky(self.covariances[k])
-            residual = commands - features @ self.weights[k].T
-            whitened = residual @ np.linalg.inv(factor).T if self.full else residual / np.diag(factor)
-            constant = m * np.log(2.0 * np.pi) + 2.0 * np.log(np.diag(factor)).sum()
-            result[:, k] = -0.5 * (np.einsum("nm,nm->n", whitened, whitened) + constant)
+            if k == 0 or not self.shared:  # else commands are turned once for all intentions
+                factor = np.linalg.cholesky(self.covariances[k])
+                whiten = np.linalg.inv(factor).T if self.full else np.diag(1.0 / np.diag(factor))
+                seen = commands @ whiten if self.full else commands / np.diag(factor)
+                constant = m * np.log(2.0 * np.pi) + 2.0 * np.log(np.diag(factor)).sum()
+            residual = seen - features @ (self.weights[k].T @ whiten)
+            result[:, k] = -0.5 * (np.einsum("nm,nm->n", residual, residual) + constant)
         return result
 
     def state(self) -> dict[str, FloatArray]:
@@ -280,10 +264,7 @@ class GaussianPolicies(RewardModel):
     tokens : TabularPolicies
         Weighted counts of action tokens per state token: what rewards are solved from, since a density gives a token
         no probability.
-    ridge : float
-        Precision λ of the prior θ ~ N(0, 1/λ).
-    noise, noise_strength : float
-        Prior guess of a variance and how many commands it is worth; keeps an intention from collapsing on a point.
+    ridge, noise, noise_strength : see `rewards.options.Features`
     """
 
     is_density: ClassVar[bool] = True
@@ -357,12 +338,10 @@ class GaussianPolicies(RewardModel):
         """Log N(y; Σ_j θ_kj φ_j, σ²_k), (n, K), of commands (n, m) given their vectors (n, m, p) alone."""
         if design is None:
             raise InputError("Gaussian policies filter commands; give motion and design of the step.")
-        motions = commands
-        variances = self.variances[:, self.blocks]
-        result = np.empty((len(motions), self.n_intentions))
-        for k in range(self.n_intentions):
-            squared = (motions - design @ self.weights[k]) ** 2 / variances[k]
-            result[:, k] = -0.5 * (squared + np.log(2.0 * np.pi * variances[k])).sum(axis=1)
+        result = np.empty((len(commands), self.n_intentions))
+        for k, (weights, variances) in enumerate(zip(self.weights, self.variances[:, self.blocks], strict=True)):
+            squared = (commands - design @ weights) ** 2 / variances
+            result[:, k] = -0.5 * (squared + np.log(2.0 * np.pi * variances)).sum(axis=1)
         return result
 
     def policies_at(self, rows: IntArray) -> FloatArray:
@@ -396,8 +375,6 @@ class SoftmaxPolicies(RewardModel):
     n_intentions, n_actions, n_features : int
     contexts : Contexts
         State tokens; histories longer than one state have no meaning here.
-    valid_actions : (S, A) bool, optional
-        An invalid action has probability zero.
     ridge : float
         Precision of the prior on the weights (not on the intercepts, which get a hundredth of it).
     steps : int
@@ -455,15 +432,11 @@ class SoftmaxPolicies(RewardModel):
                 gradient = (w[:, None] * (np.exp(logits) - taken)).T @ x + penalty * theta
                 return value / len(x), gradient.ravel() / len(x)
 
-            found = minimize(
-                loss, self.weights[k].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self.steps}
-            )
+            start, options = self.weights[k].ravel(), {"maxiter": self.steps}
+            found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
             self.weights[k] = found.x.reshape(self.weights.shape[1:])
-            probabilities = np.exp(log_softmax(x @ self.weights[k].T + mask, axis=1))
-            seen = visits @ (w[:, None] * probabilities)
-            total = seen.sum(axis=1, keepdims=True)
-            uniform = np.exp(log_softmax(self._mask(np.arange(len(seen))), axis=1))
-            self.policies[k] = np.where(total > 0, seen / np.where(total > 0, total, 1.0), uniform)
+            seen = visits @ (w[:, None] * np.exp(log_softmax(x @ self.weights[k].T + mask, axis=1)))
+            self.policies[k] = normalise(seen, np.exp(log_softmax(self._mask(np.arange(len(seen))), axis=1)))
             self.counts[k] = visits @ (w[:, None] * taken)
 
     def _penalty(self) -> FloatArray:
@@ -558,22 +531,14 @@ class StateReward:
         weights: FloatArray,
         *,
         discount: float,
-        n_features: int = FEATURES,
         ridge: float = RIDGE,
     ) -> Self:
-        """Solve for all intentions.
+        """Solve for all intentions, at standardised observations (n, d) and commands (n, m).
 
-        Parameters
-        ----------
-        log_policy : (n, K) log π_k(a_t | s_t), in standardised units
-        observations, commands : (n, d), (n, m), standardised
-        first_steps : (n,) true where a trajectory begins: the step before has no successor
-        weights : (n, K) responsibilities
-        discount : γ
+        Of log π_k(a_t | s_t) (n, K) and responsibilities (n, K); the step before a first one has no successor.
         """
-        K, basis = log_policy.shape[1], bent_basis(observations.shape[1], n_features)
-        p = basis.size
-        size = 2 * p + 2
+        K, basis = log_policy.shape[1], bent_basis(observations.shape[1])
+        p, size = basis.size, 2 * basis.size + 2
         gram, cross = np.zeros((K, size, size)), np.zeros((K, size))
         here = np.flatnonzero(~first_steps) - 1
         for rows in chunks(len(here), ROWS // 4):  # wider rows than those of a policy
@@ -611,9 +576,9 @@ class StateReward:
         return cls(basis, state["rewards"], state["values"], state["efforts"])
 
 
-def bent_basis(n_observations: int, n_features: int = FEATURES) -> Basis:
+def bent_basis(n_observations: int) -> Basis:
     """Fourier features that bend within about half a spread in two dimensions, more slowly in more."""
-    return Basis(n_observations, n_features, 0.5 * np.sqrt(n_observations / 2.0))
+    return Basis(n_observations, FEATURES, 0.5 * np.sqrt(n_observations / 2.0))
 
 
 def learn_state_reward(data: Prepared, weights: FloatArray, discount: float) -> StateReward:

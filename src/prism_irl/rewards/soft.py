@@ -109,11 +109,7 @@ class SoftRewards(PolicyTable):
     n_intentions : int
     places : Places
         Dynamics, discount and order of the rewards.
-    temperatures : (K,), optional
-        τ per intention, 1 by default. With a free reward per place τ is only its unit: R / τ decides the policy.
-    ridge : float
-        Strength of the Gaussian prior on values in units of τ, in nats: it keeps actions that never happened possible
-        (as a pseudo-count of a few hundredths would) and chooses among values that the data cannot tell apart.
+    temperatures, ridge : see `rewards.options.SoftStates`; with a free reward per place τ is only its unit
 
     Attributes
     ----------
@@ -141,7 +137,7 @@ class SoftRewards(PolicyTable):
         self.policies = policies_of(self.places, self.values)
 
     def set_rewards(self, rewards: npt.ArrayLike, iterations: int = 100) -> None:
-        """Plan for given rewards (K, C) as SWIRL does, by so many iterations from V = 1."""
+        """Plan for given rewards (K, C) as SWIRL does, by so many soft value iterations from V = 1."""
         self.rewards = np.asarray(rewards, dtype=np.float64)
         if self.rewards.shape != self.values.shape:
             raise InputError(f"The rewards have shape {self.rewards.shape}; (K, C) = {self.values.shape} is needed.")

@@ -29,15 +29,12 @@ class TabularPolicies(PolicyTable):
 
     Parameters
     ----------
-    n_intentions, n_actions : int
     contexts : Contexts
         Rows of the table; with history 1 they are the states.
     valid_actions : (S, A) bool, optional
         An invalid action has probability zero.
-    smoothing : float
-        Pseudo-count of every valid action in every state.
-    backoff : float
-        Strength m of the shrinkage towards shorter histories; used when contexts are longer than 1.
+    smoothing, backoff : float
+        Pseudo-count of every valid action in every state, and strength m of the shrinkage, where contexts are longer.
     """
 
     learned: ClassVar[tuple[str, ...]] = ("policies", "counts")
@@ -98,14 +95,12 @@ class TabularPolicies(PolicyTable):
         self.policies = self._shrink(counts)
 
     def _shrink(self, counts: FloatArray) -> FloatArray:
-        policies = np.empty_like(counts)
-        states = slice(0, self.contexts.n_states)
+        policies, states = np.empty_like(counts), slice(0, self.contexts.n_states)
         prior = self.smoothing * self.valid[states]
+        seen = counts[:, states] + prior
         if self.contexts.parents:  # memory is only worth its parameters when every level may borrow from the one below
-            shared = normalise(counts[:, states].sum(0) + prior, self.uniform[states])
-            policies[:, states] = normalise(counts[:, states] + prior + self.backoff * shared, self.uniform[states])
-        else:
-            policies[:, states] = normalise(counts[:, states] + prior, self.uniform[states])
+            seen += self.backoff * normalise(counts[:, states].sum(0) + prior, self.uniform[states])
+        policies[:, states] = normalise(seen, self.uniform[states])
         shrink_to_parents(policies, counts, self.contexts, self.backoff, self.uniform)
         return policies
 

@@ -101,15 +101,7 @@ def _windows(demos: Demonstrations, trajectories: slice, steps: int) -> FloatArr
 
 
 class WindowPolicies(CommandPolicies):
-    """Windows and commands of K intentions.
-
-    Parameters
-    ----------
-    n_intentions, n_actions : int
-    n_observations, n_commands : int
-    options : Windows
-        Nothing of it is "auto" any more.
-    """
+    """Windows and commands of K intentions; of the ``options`` nothing is "auto" any more."""
 
     closed_form: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True

@@ -50,13 +50,7 @@ LIKELY = 8
 
 
 def estimate(demos: Demonstrations, model: Any) -> Estimate:
-    """Memory of one process of a fit.
-
-    Parameters
-    ----------
-    demos : Demonstrations
-    model : PRISM or another `Intentions`
-    """
+    """Memory of one process of a fit of a model to demonstrations."""
     K, A, n = model.n_intentions or LIKELY, demos.n_actions, demos.n_steps
     stored = sum(part.nbytes for part in (demos.states, demos.actions, demos.offsets))
     vectors = 0 if demos.observations is None else demos.observations.nbytes
@@ -72,7 +66,7 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
     kept = 1 if plain and table <= 8 * K * n else 2
     copied, believed = stored + vectors, n
     batched = 0 if plain else min(n, KEPT_STEPS) * BATCHED + vectors
-    if demos.state_space.continuous and n > em.LARGE and _adds_up(model):
+    if demos.state_space.continuous and n > em.LARGE and model.reward_options.adds_up and switching.adds_up:
         # Iterations read some trajectories at a time, and what is made of mapped data is mapped.
         copied, believed = (0, em.PART) if mapped else (copied, n)
         batched = 0 if mapped or network is None else batched
@@ -96,12 +90,6 @@ def estimate(demos: Demonstrations, model: Any) -> Estimate:
     return Estimate(parts)
 
 
-def _adds_up(model: Any) -> bool:
-    """Whether iterations need sums alone (`em.parts_of`): Gaussian policies, and a constant or a recurrent kernel."""
-    when, what = model.switching_options, model.reward_options
-    return bool(what.adds_up and when.adds_up)
-
-
 def _n_contexts(demos: Demonstrations, model: Any) -> int:
     """Rows of the policies; with longer histories at most one per step and length.
 
@@ -111,10 +99,8 @@ def _n_contexts(demos: Demonstrations, model: Any) -> int:
     length = history if isinstance(history, int) else 4
     rows = reached = demos.n_states
     if length > 1:
-        follows = np.delete(np.arange(demos.n_steps), demos.offsets[:-1])
-        pairs = len(
-            np.unique(demos.states[follows - 1].astype(np.int64) * (demos.n_states + 1) + demos.states[follows])
-        )
+        follows = np.flatnonzero(~demos.first_steps)
+        pairs = len(np.unique(demos.states[follows - 1].astype(np.int64) * demos.n_states + demos.states[follows]))
         for _ in range(length - 1):
             reached = min(-(-reached * pairs // demos.n_states), demos.n_steps)
             rows += reached

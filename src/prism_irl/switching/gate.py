@@ -42,14 +42,7 @@ def gate_loss(log_gate: Tensor, weights: Tensor, mask: Tensor, l1: float, kl: fl
 
 
 class Gate(SwitchingModule):
-    """Independent gate over any history network.
-
-    Parameters
-    ----------
-    network : HistoryNetwork with K outputs
-    l1, kl : penalties λ_l1, λ_kl of Eq. (loss)
-    optimiser : learning rate, minibatch size and epochs of the M-step
-    """
+    """Independent gate over a history network with K outputs; λ_l1, λ_kl and the optimiser are options."""
 
     incremental = True
     optimiser: Optimiser

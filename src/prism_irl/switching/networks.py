@@ -68,16 +68,7 @@ class SwitchingModule(nn.Module, Switching):
 
 @dataclass
 class Optimiser:
-    """Settings of the M-step of a network, and the bound Adam instance.
-
-    Parameters
-    ----------
-    learning_rate : float
-    batch_size : int
-        Trajectories per minibatch.
-    epochs : int
-        Passes over the data per M-step.
-    """
+    """Settings of the M-step of a network, and the bound Adam instance; ``epochs`` are passes per M-step."""
 
     learning_rate: float = 1e-3
     batch_size: int = 32

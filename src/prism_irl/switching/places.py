@@ -41,12 +41,7 @@ LOWEST, HIGHEST = 1e-6, 1.0 - 1e-6
 
 
 class PlaceChain(SwitchingModule, Chain):
-    """An intention ends at its place.
-
-    Parameters
-    ----------
-    n_intentions, n_observations : int
-    """
+    """An intention ends at its place."""
 
     reads_pairs = True
     distributions = ("initial", "onward")
@@ -158,25 +153,19 @@ class PlaceChain(SwitchingModule, Chain):
         staying = pairs[:, range(K), range(K)]
         leaving = pairs.sum(axis=2) - staying
         self.onward.copy_(others_only(torch.from_numpy(pairs.sum(axis=0))))
-        whole = np.stack([leaving.sum(axis=0), staying.sum(axis=0)])
         centres = cell_centres(x, cells)
         for j in range(K):
-            self._settle(j, x, leaving[:, j], staying[:, j], whole[:, j], centres)
+            self._settle(j, x, np.stack([leaving[:, j], staying[:, j]]), centres)
 
-    def _settle(
-        self,
-        j: int,
-        x: npt.NDArray[Any],
-        leaving: FloatArray,
-        staying: FloatArray,
-        whole: FloatArray,
-        centres: FloatArray,
-    ) -> None:
-        """The best place of intention j: among the cells of the world, then around the best of them."""
+    def _settle(self, j: int, x: npt.NDArray[Any], moves: FloatArray, centres: FloatArray) -> None:
+        """The best place of intention j: among the cells of the world, then around the best of them.
+
+        ``moves`` (2, n) are expected steps that leave it and that stay.
+        """
         place, radius = self.places[j].cpu().numpy().copy(), float(self.radii[j])
         tried = RADII * np.sqrt(x.shape[1] / 2.0)
-        used = np.flatnonzero(leaving + staying > 1e-4)
-        near, out, stay = x[used].astype(np.float64), leaving[used], staying[used]
+        whole, used = moves.sum(axis=1), np.flatnonzero(moves.sum(axis=0) > 1e-4)
+        near, (out, stay) = x[used].astype(np.float64), moves[:, used]
 
         def best(centres: FloatArray, radii: FloatArray) -> tuple[float, FloatArray, float, float, float]:
             within = _within(near, out, stay, centres, radii)  # (2, candidates, radii)

@@ -23,12 +23,9 @@ from prism_irl.switching.networks import Carry, HistoryNetwork, Optimiser, Switc
 
 
 class RecurrentChain(SwitchingModule, Chain):
-    """Kernel from a history network: recurrent switching.
+    """Kernel from a history network with K² outputs that observes the past: recurrent switching.
 
-    Parameters
-    ----------
-    network : HistoryNetwork with K² outputs that observes the past
-    switch_penalty : λ on the mean mass off the diagonal of the kernels; keeps intentions from becoming actions
+    The penalty on the mean mass off the diagonal of the kernels keeps intentions from becoming actions.
     """
 
     incremental = True

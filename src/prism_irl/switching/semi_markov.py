@@ -46,15 +46,8 @@ BLOCK = 2**23
 class SemiMarkovChain(SwitchingModule, Chain):
     """Chain over intentions and the phases that are left of each.
 
-    Parameters
-    ----------
-    n_intentions : int
-    phases : int
-        Phases R at most; state (k, r) of the chain has number k R + r, with r + 1 phases to go.
-    n_inputs : int
-        Covariates that are read; without any, all is updated in closed form.
-    ridge : float
-        Strength of a Gaussian prior on v and u, in nats: inputs are standardised.
+    State (k, r) of the chain has number k R + r, with r + 1 phases to go; R and the ridge are options
+    (`switching.options.SemiMarkov`). Without inputs all is updated in closed form.
     """
 
     initial: Tensor
@@ -174,17 +167,10 @@ class SemiMarkovChain(SwitchingModule, Chain):
             first = own.responsibilities[part.demos.offsets[:-1]].sum(0)
             hidden = hidden + Stats(initial=first, transitions=own.transitions)
             found.append((*map(self._summed, own[:3]), own.log_likelihood, self._phase_moves(own.pairwise)))
-        beliefs = [columns[0] if len(found) == 1 else np.concatenate(columns) for columns in zip(*found, strict=True)]
+        beliefs = found[0] if len(found) == 1 else [np.concatenate(columns) for columns in zip(*found, strict=True)]
         smoothed, predicted, filtered, likelihood, moves = beliefs
-        return Posterior(
-            smoothed,
-            predicted,
-            filtered,
-            likelihood,
-            self._pooled(hidden["transitions"]),
-            hidden=hidden,
-            pairwise=moves if self.n_inputs and not online else None,
-        )
+        pooled, pairs = self._pooled(hidden["transitions"]), moves if self.n_inputs and not online else None
+        return Posterior(smoothed, predicted, filtered, likelihood, pooled, hidden, pairs)
 
     def _phase_moves(self, pairwise: FloatArray | None) -> FloatArray:
         """Moves between intentions and, on the diagonal, stays of phases, (n, K, K), of those of phases."""

@@ -29,7 +29,6 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.data.demonstrations import Demonstrations
-from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
 from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
 from prism_irl.switching.inference import infer_flat
@@ -143,24 +142,14 @@ class StateKernel(VaryingKernel):
     def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
         """Expected counts of first steps (K,), and of the moves of steps that leave each state, (S, K, K)."""
         assert posterior.pairwise is not None
-        K, S = self.n_intentions, self.n_states
-        before = np.minimum(states_before(data.demos), S)
-        columns = [
-            np.bincount(before, column, minlength=S + 1)[:S] for column in posterior.pairwise.reshape(-1, K * K).T
-        ]
-        leaving = np.asarray(np.stack(columns, axis=1).reshape(S, K, K), np.float64)
+        K, before = self.n_intentions, np.minimum(states_before(data.demos), self.n_states)
+        columns = [np.bincount(before, one, self.n_states + 1) for one in posterior.pairwise.reshape(-1, K * K).T]
+        leaving = np.stack(columns, axis=1).reshape(-1, K, K)[: self.n_states].astype(np.float64)
         return Stats(initial=first_counts(data, posterior), leaving=leaving)
 
 
 class StatePairChain(StateKernel):
-    """A kernel per state and pair of intentions, updated in closed form.
-
-    Parameters
-    ----------
-    n_states, n_intentions : int
-    shrinkage : float
-        Steps m that the kernel without the state is worth.
-    """
+    """A kernel per state and pair of intentions, updated in closed form; options in `switching.options.State`."""
 
     distributions = ("initial", "kernel", "kernels")
     kernel: Tensor
@@ -197,17 +186,8 @@ class StatePairChain(StateKernel):
 class StateChain(StateKernel):
     """SWIRL's kernel: the state pulls towards intentions, whichever was there before.
 
-    Parameters
-    ----------
-    n_states, n_intentions : int
-    kind : {"mlp", "table"}
-        How g reads the state. A table is convex and free; the network shares its hidden units between states.
-    hidden : int
-        Hidden units of the network, 32 in the paper.
-    ridge : float
-        Strength of a Gaussian prior on the weights, in nats: states that are hardly ever left say little.
-    steps : int
-        L-BFGS iterations of one M-step at most, warm-started: a generalised EM.
+    A table ("table") is convex and free; the network ("mlp") shares its hidden units between states. An M-step takes
+    ``steps`` L-BFGS iterations at most, warm-started: a generalised EM.
     """
 
     def __init__(
@@ -215,14 +195,12 @@ class StateChain(StateKernel):
         n_states: int,
         n_intentions: int,
         *,
-        kind: KernelName = "mlp",
+        kind: KernelName,
         hidden: int = 32,
         ridge: float = 0.1,
         steps: int = 25,
     ) -> None:
         super().__init__(n_intentions)
-        if kind not in ("mlp", "table"):
-            raise InputError(f"The kernel is {kind!r}; choose mlp or table.")
         self.n_states, self.kind, self.ridge, self.steps = n_states, kind, ridge, steps
         K = n_intentions
         self.log_Ps = nn.Parameter(torch.log_softmax(sticky(K).double(), dim=-1))
@@ -280,18 +258,9 @@ class StateChain(StateKernel):
 
 
 class InputChain(VaryingKernel):
-    """Markov chain with covariates.
+    """Markov chain with covariates, whose ``weights`` (K, K, d), w, are zero on the diagonal.
 
-    Parameters
-    ----------
-    n_intentions, n_inputs : int
-    ridge : float
-        Strength of a Gaussian prior on the weights w, in nats: inputs are standardised.
-
-    Attributes
-    ----------
-    weights : (K, K, d)
-        w, zero on the diagonal.
+    ``ridge`` is the strength of a Gaussian prior on them, in nats: inputs are standardised.
     """
 
     weights: Tensor
@@ -367,16 +336,7 @@ class InputChain(VaryingKernel):
 
 
 class StateInputChain(InputChain):
-    """Kernel per state and pair of intentions, with covariates whose effects all states share.
-
-    Parameters
-    ----------
-    n_states, n_intentions, n_inputs : int
-    shrinkage : float
-        Steps m that the kernel without the state is worth.
-    ridge : float
-        Strength of a Gaussian prior on the weights w, in nats: inputs are standardised.
-    """
+    """Kernel per state and pair of intentions, with covariates whose effects all states share."""
 
     biases: Tensor
 
@@ -407,14 +367,9 @@ class StateInputChain(InputChain):
         biases = (self.biases[:, j] - self.biases[:, j, j : j + 1])[:, others].cpu().numpy()
         pooled = super()._regress(j, others, targets, inputs, before)
         at_mean = np.exp(pooled.log_proba(np.zeros((1, self.n_inputs)), np.zeros(1, np.int64)))
-        found = fit_logit(
-            Logit(biases, weights),
-            inputs,
-            np.minimum(before, self.n_states - 1),
-            targets,
-            ridge=self.ridge,
-            prior=np.broadcast_to(self.shrinkage * at_mean, (self.n_states, 1 + len(others))),
-        )
+        prior = np.broadcast_to(self.shrinkage * at_mean, (self.n_states, 1 + len(others)))
+        states = np.minimum(before, self.n_states - 1)
+        found = fit_logit(Logit(biases, weights), inputs, states, targets, ridge=self.ridge, prior=prior)
         self.biases[:, j, j] = 0.0
         self.biases[:, j, others] = torch.from_numpy(found.biases).to(self.biases)
         return found
