@@ -4,19 +4,14 @@ import base64
 import json
 import re
 from html.parser import HTMLParser
-from io import BytesIO
 from pathlib import Path
 
-import matplotlib as mpl
-import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.figures.maps import layout_map
-from prism_irl.figures.style import intention_color, new_figure, save
+from prism_irl.figures.style import intention_color
 from prism_irl.report import render
-from prism_irl.report.places import grid
-from prism_irl.report.render import fewer_colours, write_report
+from prism_irl.report.render import write_report
 from prism_irl.report.table_rows import method_bar_rows, method_table
 from prism_irl.report.verdict import marked_options, verdict
 
@@ -305,15 +300,3 @@ def test_a_missing_folder_is_an_input_error(tmp_path):
 )
 def test_only_options_are_code(text, page):
     assert str(marked_options(text)) == page
-
-
-def test_a_palette_makes_a_picture_lighter_and_nobody_sees_it(tmp_path):
-    figure, (ax,) = new_figure()
-    layout_map(ax, grid(20, 20), np.sin(np.arange(400.0)))
-    save(figure, tmp_path / "map")
-    whole = (tmp_path / "map.png").read_bytes()
-    light = fewer_colours(whole)
-    assert len(light) < 0.6 * len(whole)
-    before, after = (mpl.image.imread(BytesIO(png), format="png")[..., :3] for png in (whole, light))
-    assert np.abs(before - after).mean() < 0.01
-    assert fewer_colours(b"\x89PNG broken") == b"\x89PNG broken"

@@ -182,7 +182,7 @@ def print_evidence(metrics: dict[str, Any]) -> None:
         "gain": ("gain", 0),
         "95% of the gain": ("gain_interval", 0),
     }
-    if rows := [row._asdict() for row in budget_rows(metrics)]:  # of continuous data there are none
+    if rows := budget_rows(metrics):  # of continuous data there are none
         print_table(metrics["title"], rows, columns)
     print_notes(metrics, len(metrics["notes"]) - 1)
 

@@ -16,12 +16,13 @@ import numpy as np
 from prism_irl import storage
 from prism_irl.figures.palette import intention_color
 from prism_irl.report.names import default_names, names_in
-from prism_irl.report.screen import APART, HEADS_FOR, differences, in_seconds, name_of
+from prism_irl.report.screen import APART, HEADS_FOR, differences, name_of
 from prism_irl.report.story import NEAR
 from prism_irl.report.verdict import (
     Finding,
     cautious,
     evidence_finding,
+    in_seconds,
     is_comparison,
     is_selection,
     listed,

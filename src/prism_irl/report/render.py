@@ -13,7 +13,6 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ from prism_irl.report.explorer import FRAMES, exemplars, read_explorer, read_fra
 from prism_irl.report.names import FILE as NAMES
 from prism_irl.report.names import default_names, names_in
 from prism_irl.report.verdict import (
+    in_seconds,
     is_comparison,
     is_evidence,
     is_selection,
@@ -45,17 +45,12 @@ from prism_irl.report.verdict import (
 )
 from prism_irl.storage import inside
 
-TITLES = (
-    ("Numbers of intentions", is_selection),
-    ("The budget of predictability", is_evidence),
-)
 MAPS, BUDGET = "maps", "budget"
 SWITCHES = ("switches", "inputs")
 MAX_FIGURE = 400_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
 FIRST_ROWS = 10  # of a table of choices on the first screen
-WIDE = 400.0  # points: a figure wider than one column gets the whole width, and scrolls on a phone
 
 
 class EmbeddedFigure(NamedTuple):
@@ -67,26 +62,13 @@ class EmbeddedFigure(NamedTuple):
     points: float
     data: str = ""
 
-    @property
-    def wide(self) -> bool:
-        """Whether it gets the whole width of the page."""
-        return self.points > WIDE
-
 
 def write_report(folder: str | Path) -> Path:
-    """Write ``report.html`` into a run folder and return its path.
+    """Write ``report.html`` into a run folder and return its path; a missing or broken file is an `InputError`.
 
-    Parameters
-    ----------
-    folder : path
-        Holds ``metrics.json`` and, where the run wrote them, ``config.json``, ``history.csv``, ``explorer.json`` (the
-        interactive part), ``figures/*.svg`` with their data in ``*.csv``, and ``figures/captions.json`` ({stem:
-        caption}; its order is the order of the figures). A ``names.json`` that somebody put there names the intentions.
-
-    Raises
-    ------
-    InputError
-        If there is no such folder, or one of these files is missing or broken.
+    The folder holds ``metrics.json`` and, where the run wrote them, ``config.json``, ``explorer.json`` (the interactive
+    part), ``figures/*.svg`` with their data in ``*.csv``, and ``figures/captions.json`` ({stem: caption}; its order is
+    the order of the figures). A ``names.json`` that somebody put there names the intentions.
     """
     source = Path(folder)
     if not source.is_dir():
@@ -105,66 +87,56 @@ def _read_object(folder: Path, name: str) -> Mapping[str, Any]:
 def render(folder: Path) -> str:
     """Return the report of a run folder as HTML; the same folder gives the same text."""
     metrics = _read_object(folder, "metrics.json")
-    comparison = is_comparison(metrics)
+    comparison, is_test = is_comparison(metrics), is_evidence(metrics)
     if not comparison and "predictive_ll" not in metrics:
         raise InputError(f"{folder / 'metrics.json'} holds neither a fit nor a table of methods; run again.")
     config = _read_object(folder, "config.json") if (folder / "config.json").is_file() else {}
-    explorer = read_explorer(folder)
+    explorer, checks = read_explorer(folder), read_checks(folder)
     names = _names(folder, metrics, explorer)
     frames = None if explorer is None else read_frames(folder, len(explorer["trajectories"]))
-    used = 0 if explorer is None else (folder / EXPLORER).stat().st_size
-    used += 0 if frames is None else (folder / FRAMES).stat().st_size
-    figures, left_out = _figures(folder, used)
-    checks = read_checks(folder)
+    data = ([] if explorer is None else [EXPLORER]) + ([] if frames is None else [FRAMES])
+    figures, left_out = _figures(folder, sum((folder / name).stat().st_size for name in data))
     contrasts = [contrast_section(one, names, metrics) for one in read_contrasts(folder)]
-    answered = SWITCHES if explorer is not None else ()
-    elsewhere = {*CHECKS, MAPS, *SWITCHES} if explorer is not None else {*CHECKS}
-    budget = table_rows.budget_rows(metrics)
-    elsewhere |= {BUDGET} if budget else set()
-    found, command = verdict(metrics), config.get("command")
+    budget, found, command = table_rows.budget_rows(metrics), verdict(metrics), config.get("command")
+    elsewhere = {*CHECKS, *([BUDGET] if budget else []), *([] if explorer is None else [MAPS, *SWITCHES])}
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
-    page = (
-        templates()
-        .get_template("report.html.j2")
-        .render(
-            title=_title(metrics, config),
-            facts=_facts(metrics),
-            quick=bool(metrics.get("quick")),
-            questions=asked,
-            findings=[] if asked else found,
-            summary=overall(metrics, [f for question in asked for f in question.findings] or found),
-            screen=None if explorer is None else _screen(folder, metrics, explorer, names or []),
-            folded=explorer is not None,
-            notes=_notes(metrics),
-            table=table_rows.method_table(metrics) if comparison and not (budget and is_evidence(metrics)) else None,
-            table_title=metrics.get("table_title")
-            or next((title for title, fits in TITLES if fits(metrics)), "Methods"),
-            tiles=[] if comparison else table_rows.fit_tiles(metrics),
-            references=[] if comparison else table_rows.reference_rows(metrics),
-            scored_on="" if comparison else f"{part_name(metrics)} trajectories{part_remark(metrics)}",
-            intentions=[] if comparison else table_rows.intention_rows(metrics, names),
-            interval_remark=table_rows.interval_remark(metrics),
-            explorer=None if explorer is None else _explorer(explorer, names or [], frames, metrics),
-            exemplars=[] if explorer is None else exemplars(explorer, frames),
-            budget=budget,
-            budget_remark=table_rows.budget_remark(metrics),
-            budget_figure=next((figure for figure in figures if figure.stem == BUDGET and budget), None),
-            checks=None if checks is None else section(checks, names, mapping(explorer).get("states")),
-            checks_figures=[figure for figure in figures if figure.stem in CHECKS],
-            maps=next((figure for figure in figures if figure.stem == MAPS and asked), None),
-            switch_figures=[figure for figure in figures if figure.stem in answered],
-            contrasts=[(one, [f for f in figures if f.stem.startswith(f"contrast-{one.key}-")]) for one in contrasts],
-            figures=[f for f in figures if f.stem not in elsewhere and not f.stem.startswith("contrast-")],
-            left_out=left_out,
-            command=shlex.join(map(str, command)) if isinstance(command, list) else str(command or ""),
-            versions=sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
-            config=json.dumps(config, indent=2, ensure_ascii=False) if config else "",
-            release=mapping(config.get("versions")).get("prism-irl") or __version__,
-            methods=""
-            if comparison
-            else " ".join([methods_text(metrics, config), *(one.methods for one in contrasts)]),
-        )
-    )
+    titles = {is_test: "The budget of predictability", is_selection(metrics): "Numbers of intentions"}
+    facts = {
+        "title": _title(metrics, config),
+        "metrics": metrics,
+        "comparison": comparison,
+        "facts": _facts(metrics),
+        "questions": asked,
+        "findings": [] if asked else found,
+        "summary": overall(metrics, [f for question in asked for f in question.findings] or found),
+        "screen": None if explorer is None else _screen(folder, metrics, explorer, names or []),
+        "folded": explorer is not None,
+        "notes": _notes(metrics),
+        "table": table_rows.method_table(metrics) if comparison and not (budget and is_test) else None,
+        "table_title": metrics.get("table_title") or titles.get(True, "Methods"),
+        "step": number(metrics.get("step_seconds")),
+        "part": part_name(metrics),
+        "part_remark": part_remark(metrics),
+        "references": [] if comparison else table_rows.reference_rows(metrics),
+        "intentions": [] if comparison else table_rows.intention_rows(metrics, names),
+        "explorer": None if explorer is None else _explorer(explorer, names or [], frames, metrics),
+        "exemplars": [] if explorer is None else exemplars(explorer, frames),
+        "budget": budget,
+        "resampled": is_selection(metrics) or is_test,
+        "checks": None if checks is None else section(checks, names, mapping(explorer).get("states")),
+        "contrasts": [(one, [f for f in figures if f.stem.startswith(f"contrast-{one.key}-")]) for one in contrasts],
+        "by_stem": {figure.stem: figure for figure in figures},
+        "checks_figures": CHECKS,
+        "switch_figures": SWITCHES,
+        "figures": [f for f in figures if f.stem not in elsewhere and not f.stem.startswith("contrast-")],
+        "left_out": left_out,
+        "command": shlex.join(map(str, command)) if isinstance(command, list) else str(command or ""),
+        "versions": sorted((str(k), str(v)) for k, v in mapping(config.get("versions")).items()),
+        "config": json.dumps(config, indent=2, ensure_ascii=False) if config else "",
+        "release": mapping(config.get("versions")).get("prism-irl") or __version__,
+        "methods": "" if comparison else " ".join([methods_text(metrics, config), *(one.methods for one in contrasts)]),
+    }
+    page = templates().get_template("report.html.j2").render(facts)
     # The script of the page is allowed, by its hash in the content security policy, and no other.
     own = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
     digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
@@ -232,26 +204,22 @@ def _explorer(
 ) -> dict[str, Any]:
     """Return what the template shows of the interactive part, and the data for its script."""
     rows = explorer["trajectories"]
-    n, total = len(rows), int(explorer["total"]["trajectories"])
-    cut = any(one["length"] > len(one["states"]) for one in rows)
-    words = f"All {n:,} trajectories" if n == total else f"{n:,} of {total:,} trajectories, evenly over the data"
     keys = ("states", "actions", "trajectories", "events", "layout", "rewards", "values", "leads", "occupancy")
     colors = [intention_color(k) for k in range(2 * len(names) + 8)]
-    facts = mapping(explorer.get("fit"))
     data = {key: explorer.get(key) for key in keys} | {"names": names, "colors": colors, "frames": frames}
-    data["step_seconds"], told = number(metrics.get("step_seconds")), number(metrics.get("known_steps"))
+    data["step_seconds"] = number(metrics.get("step_seconds"))
     return {
         "json": script_json(data),
         "names": list(zip(names, colors, strict=False)),
-        "coverage": words + (", of long ones the beginning." if cut else "."),
-        "what": str(facts.get("name") or ""),
-        "how": str(facts.get("how") or ""),
+        "n": len(rows),
+        "total": int(explorer["total"]["trajectories"]),
+        "cut": any(one["length"] > len(one["states"]) for one in rows),
+        "fit": mapping(explorer.get("fit")),
         "events": [str(name) for name in explorer.get("events") or []],
         "layout": explorer.get("layout"),
-        "frames": bool(frames and frames["trajectories"]),
-        "frames_note": "" if frames is None else _frames_note(frames),
+        "frames": frames,
         "has_truth": any("truth" in one for one in rows),
-        "truth_remark": f"and the fit read partial labels of {told:,.0f} steps" if told else "which the fit never saw",
+        "known": number(metrics.get("known_steps")),
     }
 
 
@@ -260,7 +228,7 @@ def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any
     tables, step = screen.choices(explorer, names), number(metrics.get("step_seconds"))
     return {
         "answer": answer(metrics, explorer, names),
-        "each": f" (each step {each})" if (each := screen.in_seconds(1, step)) else "",
+        "each": in_seconds(1, step),
         "curves": story.curves(explorer, names, step),
         "map": screen.picture(explorer, names) if not explorer.get("movement") else None,
         "choices": tables,
@@ -268,15 +236,6 @@ def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any
         "phases": screen.phases(folder, explorer, step),
         "follows": screen.transitions(explorer, names, step),
     }
-
-
-def _frames_note(frames: Mapping[str, Any]) -> str:
-    """Say of how many trajectories and steps there are frames, or why there are none."""
-    n, every = len(frames["trajectories"]), int(frames["every"])
-    if not n:
-        return str(frames["note"])
-    which = "every step" if every == 1 else f"one in {every} steps"
-    return f"Frames are kept of {which} of {n} trajector{'y' if n == 1 else 'ies'}, marked in the list."
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------
@@ -299,8 +258,7 @@ def _figures(folder: Path, used: int) -> tuple[list[EmbeddedFigure], list[str]]:
         points = _width(data)
         picture = found[stem].with_name(stem + ".png")
         if len(data) > MAX_FIGURE and picture.is_file() and inside(picture, folder):
-            smaller = fewer_colours(picture.read_bytes())
-            data, kind = (smaller, "png") if len(smaller) < len(data) else (data, kind)
+            data, kind = min((data, kind), (picture.read_bytes(), "png"), key=lambda one: len(one[0]))
         if used + len(data) > MAX_FIGURES:
             left_out.append(f"figures/{stem}.svg")
             continue
@@ -330,28 +288,3 @@ def _width(svg: bytes) -> float:
     """Return the width of an SVG in points, as matplotlib writes it; 0 where it does not say."""
     match = re.search(rb"<svg[^>]*?\swidth=\"([0-9.]+)(?:pt|px)?\"", svg[:4000])
     return float(match[1]) if match else 0.0
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
-MAX_PIXELS = 40_000_000
-
-
-def fewer_colours(png: bytes) -> bytes:
-    """The same picture with a palette of 256 colours, which nobody tells from it, at a third of its weight.
-
-    What cannot be read as a picture, or is far larger than any figure, comes back as it is.
-    """
-    from PIL import Image
-
-    buffer = BytesIO()
-    try:
-        with Image.open(BytesIO(png), formats=["PNG"]) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                return png
-            few = picture.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-        few.save(buffer, format="PNG", optimize=True)
-    except (OSError, ValueError, SyntaxError):  # what Pillow raises on damaged files
-        return png
-    return min(png, buffer.getvalue(), key=len)

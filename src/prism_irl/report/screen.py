@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prism_irl.figures.palette import intention_color
-from prism_irl.report.verdict import number
+from prism_irl.report.verdict import in_seconds, number
 from prism_irl.storage import inside
 
 WIDE, HIGH = 560.0, 400.0  # of the map, pixels
@@ -37,17 +37,6 @@ def name_of(explorer: Mapping[str, Any], what: str, i: int) -> str:
     """Name of a state or action, "state 7" where it has only a number."""
     names = explorer.get(f"{what}s")
     return str(names[i]) if names else f"{what} {i}"
-
-
-def in_seconds(steps: float, step: float | None) -> str:
-    """A duration in seconds, minutes or hours; nothing where nobody knows how long a step takes."""
-    if step is None:
-        return ""
-    seconds = steps * step
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s" if seconds >= 0.1 or seconds == 0 else f"{1000 * seconds:.3g} ms"
 
 
 # -- the map -----------------------------------------------------------------------------------------------------------

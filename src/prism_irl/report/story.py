@@ -24,7 +24,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.evaluation.triage import Finding
 from prism_irl.figures.palette import intention_color
 from prism_irl.labels import segments
-from prism_irl.report.screen import in_seconds
+from prism_irl.report.verdict import in_seconds
 
 Floats = npt.NDArray[np.float64]
 

@@ -15,16 +15,15 @@ import numpy as np
 from prism_irl.evaluation.result import FitResult
 from prism_irl.figures.palette import intention_color
 from prism_irl.report.names import default_names
-from prism_irl.report.screen import in_seconds
 from prism_irl.report.verdict import (
     REFERENCES,
     WORSE,
+    in_seconds,
     is_evidence,
     is_selection,
     mapping,
     method_name,
     number,
-    part_name,
     reference_name,
     scored_part,
     signed,
@@ -148,41 +147,6 @@ def method_bar_rows(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def fit_tiles(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the numbers of a fit that matter most, the predictive log-likelihood first: title, text, remark, mark."""
-    tiles = []
-
-    def tile(title: str, text: str, remark: str, mark: str = "") -> None:
-        tiles.append({"title": title, "text": text, "remark": remark, "mark": mark})
-
-    leaks = metrics.get("leaks", True)  # a fit that does not say whether its gate sees the action gets the mark
-    scores = (("predictive_ll", "predictive LL"), ("paper_score", "paper score"))
-    for key, title in scores if leaks else scores[:1]:  # else they are the same number
-        train, validation = (number(mapping(metrics.get(key)).get(part)) for part in ("train", "validation"))
-        value = train if validation is None else validation
-        if value is not None:
-            both = validation is not None and train is not None
-            remark = f"{part_name(metrics)}, nats per step" + (f" (training {signed(train or 0)})" if both else "")
-            tile(title, signed(value), remark, "not a likelihood" if key == "paper_score" else "")
-    if (dwell := number(metrics.get("mean_dwell"))) is not None:
-        lasts = in_seconds(dwell, number(metrics.get("step_seconds")))
-        tile("mean dwell", signed(dwell, 1), "steps per segment" + (f" ({lasts})" if lasts else ""))
-    if "agreement" in metrics:
-        agreement = number(metrics["agreement"])
-        remark = "between equally likely starts" if agreement is not None else "no other start to compare with"
-        tile("agreement", NOTHING if agreement is None else signed(agreement, 2), remark)
-    seconds = mapping(metrics.get("em")).get("seconds")
-    for title, value, factor, digits, unit, remark in (
-        ("label accuracy", metrics.get("label_accuracy"), 100, 1, "%", "steps with the true intention"),
-        ("ARI", metrics.get("ari"), 1, 3, "", "1 is the true segmentation, 0 is chance"),
-        ("boundary F1", metrics.get("boundary_f1"), 1, 3, "", "switches found within one step"),
-        ("fit time", seconds, 1, 1, " s", "all starts"),
-    ):
-        if (known := number(value)) is not None:
-            tile(title, f"{signed(factor * known, digits)}{unit}", remark)
-    return tiles
-
-
 def reference_rows(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return uniform, one intention and habit, then the fit, by their predictive LL on the same trajectories."""
     part = scored_part(metrics)
@@ -199,45 +163,23 @@ def reference_rows(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
     return [*rows, {"name": "this fit", "text": signed(own, 4), "difference": NOTHING, "kind": "own"}]
 
 
-class Share(NamedTuple):
-    """One row of the budget of predictability: a model, its likelihood, and what it gains over the row above."""
-
-    name: str
-    score: str
-    interval: str
-    gain: str
-    gain_interval: str
-
-
-def budget_rows(metrics: Mapping[str, Any]) -> list[Share]:
-    """Return the budget of predictability, of a test of intentions or beside another table."""
+def budget_rows(metrics: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the budget of predictability: a model, its likelihood, its gain over the row above, and intervals."""
     found = metrics.get("budget")
-    if not isinstance(found, list):
-        return []
     rows = []
-    for row in map(mapping, found):
-        score, gain = number(row.get("predictive_ll")), number(row.get("gain"))
+    for row in map(mapping, found if isinstance(found, list) else []):
+        score, *others = (
+            number(row.get(key)) for key in ("predictive_ll", "low", "high", "gain", "gain_low", "gain_high")
+        )
         if score is not None:
-            texts = (signed(score, 4), _between(row, "low", "high"))
-            gains = (NOTHING if gain is None else signed(gain, 4), _between(row, "gain_low", "gain_high"))
-            rows.append(Share(str(row.get("name") or row.get("id") or ""), *texts, *gains))
+            low, high, gain, *ends = (NOTHING if value is None else signed(value, 4) for value in others)
+            rows.append({"name": str(row.get("name") or row.get("id") or ""), "score": signed(score, 4), "gain": gain})
+            rows[-1] |= {"interval": _between(low, high), "gain_interval": _between(*ends)}
     return rows
 
 
-def budget_remark(metrics: Mapping[str, Any]) -> str:
-    """Say what a row of the budget knows, and what its intervals are made of."""
-    over = "a bootstrap over animals, or over trajectories where there are none"
-    if not (is_selection(metrics) or is_evidence(metrics)):
-        over = "over folds, few of which make them wide"
-    return (
-        "Each model knows all that stands above it, but for behaviour cloning, which has no intentions; what "
-        f"intentions add is the gain in their row and nothing else. Intervals (95%) are {over}."
-    )
-
-
-def _between(row: Mapping[str, Any], low: str, high: str) -> str:
-    ends = [number(row.get(key)) for key in (low, high)]
-    return " to ".join(signed(end, 4) for end in ends if end is not None) if None not in ends else NOTHING
+def _between(low: str, high: str) -> str:
+    return NOTHING if NOTHING in (low, high) else f"{low} to {high}"
 
 
 def intention_rows(metrics: Mapping[str, Any], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -270,22 +212,6 @@ def _interval(metrics: Mapping[str, Any], name: str, k: int, factor: float, unit
         return ""
     known = [signed(factor * end, 1) for end in (number(ends[0][k]), number(ends[1][k])) if end is not None]
     return " to ".join(known) + unit if len(known) == 2 else ""
-
-
-def interval_remark(metrics: Mapping[str, Any]) -> str:
-    """Say what the intervals are made of, and what they are worth."""
-    found = mapping(metrics.get("intervals"))
-    n, of, agreement = number(found.get("n")), number(found.get("n_units")), number(found.get("agreement"))
-    if n is None or of is None or agreement is None:
-        return ""
-    unit = "animals" if found.get("unit") == "group" else "trajectories"
-    text = (
-        f"Intervals (95%) come from {n:.0f} resamples of the {of:.0f} {unit}, each fitted again from this fit; their "
-        f"labels agree with the fit's to {agreement:.2f} (ARI). Every number and its interval is in intervals.csv."
-    )
-    if found.get("few_units"):
-        text += f" With {of:.0f} {unit} such intervals are rough."
-    return text
 
 
 def _cell(method: Mapping[str, Any], column: Column, best: float | None) -> Cell:

@@ -104,7 +104,14 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"fmt": format, "signed": signed, "number": number, "mapping": mapping, "listed": listed}
+    found.filters |= {
+        "fmt": format,
+        "signed": signed,
+        "number": number,
+        "mapping": mapping,
+        "listed": listed,
+        "seconds": in_seconds,
+    }
     found.filters["options"] = marked_options
     return found
 
@@ -120,6 +127,17 @@ def say(sentence: str, **facts: Any) -> str:
         return " ".join(getattr(templates().get_template(SENTENCES).module, sentence)(**facts).split())
     except TemplateError as error:  # a number that metrics.json or explorer.json lacks
         raise ValueError(str(error)) from None
+
+
+def in_seconds(steps: float, step: float | None) -> str:
+    """A duration in seconds, minutes or hours; nothing where nobody knows how long a step takes."""
+    if step is None:
+        return ""
+    seconds = steps * step
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s" if seconds >= 0.1 or seconds == 0 else f"{1000 * seconds:.3g} ms"
 
 
 def is_comparison(metrics: Mapping[str, Any]) -> bool:
