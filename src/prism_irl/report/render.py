@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from prism_irl import __version__, storage
 from prism_irl.errors import InputError
 from prism_irl.figures.palette import intention_color
-from prism_irl.report import screen, story, table_rows
+from prism_irl.report import screen, table_rows
 from prism_irl.report.answers import answer, methods_text, questions
 from prism_irl.report.checks import FIGURES as CHECKS
 from prism_irl.report.checks import read_checks, section
@@ -50,6 +50,7 @@ SWITCHES = ("switches", "inputs")
 MAX_FIGURE = 400_000  # bytes of an SVG above which its PNG is taken instead, if there is a smaller one
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
+MOST_UNUSUAL = 8  # episodes that are listed
 FIRST_ROWS = 10  # of a table of choices on the first screen
 
 
@@ -226,11 +227,15 @@ def _explorer(
 def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     """Return what the template shows first: answer, map or tables, phases, and how intentions follow one another."""
     tables, step = screen.choices(explorer, names), number(metrics.get("step_seconds"))
+    moves, unusual = explorer.get("movement"), dict[str, list[str]]()
+    for one in (moves or {}).get("unusual", []):
+        unusual.setdefault(str(one["episode"]), []).append(str(one["reason"]).format(*names))
     return {
         "answer": answer(metrics, explorer, names),
         "each": in_seconds(1, step),
-        "curves": story.curves(explorer, names, step),
-        "map": screen.picture(explorer, names) if not explorer.get("movement") else None,
+        "moves": moves,
+        "unusual": list(unusual.items())[:MOST_UNUSUAL],
+        "map": None if moves else screen.picture(explorer, names),
         "choices": tables,
         "first": [table._replace(rows=table.rows[:FIRST_ROWS]) for table in tables],
         "phases": screen.phases(folder, explorer, step),
