@@ -51,7 +51,6 @@ MAX_FIGURE = 400_000  # bytes of an SVG above which its PNG is taken instead, if
 MAX_FIGURES = 5_500_000  # bytes of figures, data and explorer: base64 adds a third, and the page stays below 8 MB
 MAX_DATA = 600_000  # bytes of a figure's CSV; a longer one stays in the run folder
 MOST_UNUSUAL = 8  # episodes that are listed
-FIRST_ROWS = 10  # of a table of choices on the first screen
 
 
 class EmbeddedFigure(NamedTuple):
@@ -226,7 +225,7 @@ def _explorer(
 
 def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     """Return what the template shows first: answer, map or tables, phases, and how intentions follow one another."""
-    tables, step = screen.choices(explorer, names), number(metrics.get("step_seconds"))
+    step = number(metrics.get("step_seconds"))
     moves, unusual = explorer.get("movement"), dict[str, list[str]]()
     for one in (moves or {}).get("unusual", []):
         unusual.setdefault(str(one["episode"]), []).append(str(one["reason"]).format(*names))
@@ -236,8 +235,7 @@ def _screen(folder: Path, metrics: Mapping[str, Any], explorer: Mapping[str, Any
         "moves": moves,
         "unusual": list(unusual.items())[:MOST_UNUSUAL],
         "map": None if moves else screen.picture(explorer, names),
-        "choices": tables,
-        "first": [table._replace(rows=table.rows[:FIRST_ROWS]) for table in tables],
+        "choices": screen.choices(explorer, names),
         "phases": screen.phases(folder, explorer, step),
         "follows": screen.transitions(explorer, names, step),
     }

@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import cos, pi, sin, sqrt
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ LABELS = 2  # places of an intention that have a name on the map
 LETTER = 3.5  # half the width of a letter there
 PHASES = 150  # rows of the table at most
 TRIPS = "trips.csv"
+FIRST_ROWS = 10  # of a table of choices on the first screen
 STATES, ACTIONS = 24, 12  # rows and columns of a table of choices at most
 FEW = 5.0  # choices in a state below which its shares are those of chance
 APART = 0.15  # share from which on a difference to the other intentions is marked
@@ -54,25 +57,12 @@ class Place(NamedTuple):
     seen: bool
 
 
-class Picture(NamedTuple):
-    """The map: its size, side of a cell (0 where places are discs), places, lines, walls, names, and rings of goals.
+def picture(explorer: Mapping[str, Any], names: Sequence[str]) -> SimpleNamespace | None:
+    """All intentions on one map: in each place its time by intention, as slices; None where states have no places.
 
-    A ring (centre, radius, colour) lies around the place that an intention heads for.
+    It has width and height, the side of a cell (0 where places are discs), places, lines, walls, labels (x, y, text),
+    goals (centre, radius and colour of a ring around the place that an intention heads for) and a note.
     """
-
-    width: float
-    height: float
-    cell: float
-    places: list[Place]
-    lines: list[Line]
-    walls: list[Line]
-    labels: list[tuple[float, float, str]]
-    goals: list[tuple[float, float, float, str]]
-    note: str
-
-
-def picture(explorer: Mapping[str, Any], names: Sequence[str]) -> Picture | None:
-    """All intentions on one map: in each place its time by intention, as slices; None where states have no places."""
     layout = explorer.get("layout")
     if layout is None:
         return None
@@ -105,16 +95,17 @@ def picture(explorer: Mapping[str, Any], names: Sequence[str]) -> Picture | None
         title = f"{name_of(explorer, 'state', s)}: {words or 'never visited'}"
         closed, seen = s in layout["barriers"], bool(total[s] > 0)
         places[s] = Place(x, y, round(r, 1), _slices(x, y, r, own), title, closed, seen)
-    return Picture(
-        round(width, 1),
-        round(height, 1),
-        round(0.92 * scale, 1) if grid else 0.0,
-        list(places.values()),
-        [] if grid or cells else [(*at(*a), *at(*b)) for a, b in edges],
-        [(*at(a, b), *at(c, d)) for a, b, c, d in layout.get("walls") or []],
-        _labels(explorer, places, width),
-        _goals(explorer, places, 0.46 * scale if grid else 0.0),
-        f"{layout['note'].rstrip('.')}, far ones at the margin." if cells and "margin" not in layout["note"] else "",
+    far = f"{layout['note'].rstrip('.')}, far ones at the margin." if "margin" not in layout["note"] else ""
+    return SimpleNamespace(
+        width=round(width, 1),
+        height=round(height, 1),
+        cell=round(0.92 * scale, 1) if grid else 0.0,
+        places=list(places.values()),
+        lines=[] if grid or cells else [(*at(*a), *at(*b)) for a, b in edges],
+        walls=[(*at(a, b), *at(c, d)) for a, b, c, d in layout.get("walls") or []],
+        labels=_labels(explorer, places, width),
+        goals=_goals(explorer, places, 0.46 * scale if grid else 0.0),
+        note=far if cells else "",
     )
 
 
@@ -175,25 +166,21 @@ def _goals(
 def _labels(explorer: Mapping[str, Any], places: Mapping[int, Place], width: float) -> list[tuple[float, float, str]]:
     """Names of the places that intentions lead to, where they do not lie on one another."""
     labels: list[tuple[float, float, str]] = []
-    cells = explorer["layout"]["kind"] == "cells"  # whose names say in brackets where they are
-    wants = explorer["story"]["wants"]
+    cells, wants = explorer["layout"]["kind"] == "cells", explorer["story"]["wants"]
     goals = [(one["goal"], 1.0) for one in wants if one["leads_to"] and one.get("goal") is not None]
     for s, share in goals or [place for one in wants for place in one["leads_to"][:LABELS]]:
         if share < 0.1 or int(s) not in places:
             continue
         x, y, r = places[int(s)][:3]
         text = name_of(explorer, "state", int(s))
-        text = text.partition("(")[2].rstrip(")") or text if cells else text
+        text = text.partition("(")[2].rstrip(")") or text if cells else text  # which says in brackets where it is
         text = text if len(text) <= 18 else text[:17] + "…"
         half = LETTER * len(text)
         x = min(max(x, half), max(width - half, half))
-        free = (
-            side
-            for side in (y - r - 4, y + r + 12)
-            if side > 10 and not any(abs(a - x) < half + LETTER * len(t) and abs(b - side) < 13 for a, b, t in labels)
-        )
-        if (side := next(free, None)) is not None and all(text != other for _, _, other in labels):
-            labels.append((x, round(side, 1), text))
+        for side in (y - r - 4, y + r + 12):
+            hidden = any(abs(a - x) < half + LETTER * len(t) and abs(b - side) < 13 for a, b, t in labels)
+            if side > 10 and not hidden and all(text != other for _, _, other in labels):
+                labels.append((x, round(side, 1), text))
     return labels
 
 
@@ -244,14 +231,16 @@ def phases(folder: Path, explorer: Mapping[str, Any], step: float | None = None)
 def _trips(trips: Sequence[Mapping[str, str]], step: float | None) -> Phases:
     """Rows of trips.csv as people read them: whole steps, words instead of truth values, no column twice."""
 
+    def value(text: str | None) -> float | None:
+        with suppress(ValueError):
+            return number(float(text or ""))
+        return None
+
     def cells(row: Mapping[str, str]) -> list[str]:
-        length, shortest, sure = (_value(row.get(name)) for name in ("length", "shortest", "probability"))
+        length, shortest, sure = (value(row.get(name)) for name in ("length", "shortest", "probability"))
         arrived = {"true": "yes", "false": "–"}.get(str(row.get("arrived")).lower(), "") if row.get("to") else ""
         return [
-            str(row.get("trajectory") or ""),
-            str(row.get("first") or ""),
-            str(row.get("from") or ""),
-            str(row.get("to") or ""),
+            *(str(row.get(name) or "") for name in ("trajectory", "first", "from", "to")),
             "" if length is None else f"{length:.0f}",
             "" if length is None else in_seconds(length, step),
             "" if shortest is None else f"{shortest:.1f}".removesuffix(".0"),
@@ -260,8 +249,8 @@ def _trips(trips: Sequence[Mapping[str, str]], step: float | None) -> Phases:
         ]
 
     columns = ["trajectory", "from step", "from", "to", "steps", "lasts", "shortest way", "arrived", "sure"]
-    gone = [row for row in trips if _value(row.get("length")) != 0.0]  # the others are where they want to be already
-    rows = [(None if (k := _value(row.get("intention"))) is None else int(k), cells(row)) for row in gone]
+    gone = [row for row in trips if value(row.get("length")) != 0.0]  # the others are where they want to be already
+    rows = [(None if (k := value(row.get("intention"))) is None else int(k), cells(row)) for row in gone]
     return _table("Trips", columns, rows, f"The first {PHASES} of {len(rows):,} trips; all are in {TRIPS}.")
 
 
@@ -273,32 +262,15 @@ def _table(title: str, columns: list[str], rows: Sequence[tuple[int | None, list
     return Phases(title, [columns[i] for i in kept], few, more if len(rows) > PHASES else "")
 
 
-def _value(text: str | None) -> float | None:
-    try:
-        return number(float(text or ""))
-    except ValueError:
-        return None
-
-
 # -- per intention -----------------------------------------------------------------------------------------------------
 
 
-class Choices(NamedTuple):
-    """What an intention does where: actions, and for each state its name, its number of steps and its cells.
+def choices(explorer: Mapping[str, Any], names: Sequence[str]) -> list[SimpleNamespace]:
+    """The policy of each intention as a table state × action; the largest differences to the others are marked.
 
-    A cell is the share of an action in per cent, None where there is none, and whether it is marked.
+    A row has the name of a state, its number of steps, and for each action its share in per cent (None where there is
+    none) and whether it is marked.
     """
-
-    k: int
-    name: str
-    color: str
-    actions: list[str]
-    rows: list[tuple[str, str, list[tuple[float | None, bool]]]]
-    remark: str
-
-
-def choices(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Choices]:
-    """The policy of each intention as a table state × action; the largest differences to the others are marked."""
     if explorer.get("choices") is None:
         return []
     counts = np.array(explorer["choices"], float)
@@ -325,7 +297,8 @@ def choices(explorer: Mapping[str, Any], names: Sequence[str]) -> list[Choices]:
                 for a in actions
             ]
             rows.append((name_of(explorer, "state", int(s)), f"{n[k, s]:,.0f}", cells))
-        found.append(Choices(k, names[k], intention_color(k), acts, rows, cut))
+        own = {"k": k, "name": names[k], "color": intention_color(k), "actions": acts, "rows": rows}
+        found.append(SimpleNamespace(**own, first=rows[:FIRST_ROWS], remark=cut))
     return found
 
 
@@ -345,20 +318,8 @@ def differences(counts: Any) -> tuple[Any, Any]:
     return shares, np.where(enough[..., None], np.nan_to_num(apart), 0.0)
 
 
-class Follows(NamedTuple):
-    """One row of the transition matrix: of its switches the share to each other one, dwell, and number of switches."""
-
-    k: int
-    name: str
-    color: str
-    cells: list[str]
-    dwell: str
-    lasts: str
-    switches: str
-
-
-def transitions(explorer: Mapping[str, Any], names: Sequence[str], step: float | None = None) -> list[Follows]:
-    """How intentions follow one another: of 100 switches out of each, how many go where."""
+def transitions(explorer: Mapping[str, Any], names: Sequence[str], step: float | None = None) -> list[SimpleNamespace]:
+    """How intentions follow one another: of 100 switches out of each, how many go where; its dwell and switches."""
     K = int(explorer["n_intentions"])
     if K == 1:
         return []
@@ -370,5 +331,6 @@ def transitions(explorer: Mapping[str, Any], names: Sequence[str], step: float |
         out = counts[k].sum()
         cells = ["·" if j == k else f"{100 * counts[k, j] / out:.0f}%" if out else "–" for j in range(K)]
         dwell, lasts = ("–", "") if one["dwell"] is None else (f"{one['dwell']:.1f}", in_seconds(one["dwell"], step))
-        rows.append(Follows(k, names[k], intention_color(k), cells, dwell, lasts, f"{out:,.0f}"))
+        shown = {"k": k, "name": names[k], "color": intention_color(k), "cells": cells, "dwell": dwell, "lasts": lasts}
+        rows.append(SimpleNamespace(**shown, switches=f"{out:,.0f}"))
     return rows
