@@ -26,7 +26,7 @@ from prism_irl.cli.main import main
 from prism_irl.worlds.frustration import ACTIONS, FrustrationWorld
 
 sys.path.append(str(Path(__file__).parents[1] / "reproduce"))
-from worlds.labyrinth import LabyrinthWorld
+from worlds.labyrinth import LabyrinthWorld, walls
 
 IMAGES = Path(__file__).parent / "images" / "pages"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -62,10 +62,10 @@ def labyrinth(folder: Path) -> list[str]:
     """Simulated mice in the maze, with its map and its walls."""
     demos = LabyrinthWorld(horizon=300).simulate(60, seed=1).demonstrations
     demos.to_pandas().drop(columns="intention").to_csv(folder / "steps.csv", index=False)
-    xy, walls = maze.layout(), np.array([np.ravel(wall) for wall in maze.walls()])
+    xy, sides = maze.layout(), np.array([np.ravel(wall) for wall in walls()])
     nodes = pd.DataFrame({"state": range(127), "x": xy[:, 0], "y": -xy[:, 1]})
     nodes["neighbours"] = ["", *map(str, maze.parents()[1:])]
-    lines = pd.DataFrame({"x": walls[:, 0], "y": -walls[:, 1], "x2": walls[:, -2], "y2": -walls[:, -1]})
+    lines = pd.DataFrame({"x": sides[:, 0], "y": -sides[:, 1], "x2": sides[:, -2], "y2": -sides[:, -1]})
     pd.concat([nodes.astype({"state": "Int64"}), lines]).to_csv(folder / "nodes.csv", index=False)
     return ["--map", "nodes.csv", "--valid-actions", "observed", "--method", "hiql", "--intentions", "3"]
 

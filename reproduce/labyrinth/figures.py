@@ -32,10 +32,11 @@ from prism_irl.studies.cross_validation import is_saved
 from prism_irl.studies.results import write_exemplar
 
 N_BARS = 24
-MAZE = {"kind": "maze", "xy": (maze.layout() * (1, -1)).tolist(), "edges": [], "barriers": []}
 """So many methods fit on one page; the report's table has all of them."""
 NETWORKS = {"rnn": ("o", 0, "RNN"), "lstm": ("s", 1, "LSTM"), "transformer": ("^", 2, "Transformer")}
 """Mark, colour and name."""
+MAZE = {"kind": "maze", "xy": (maze.layout() * (1, -1)).tolist(), "barriers": []}
+MAZE["edges"] = [[int(maze.parents()[n]), n] for n in range(1, N_NODES)]
 
 
 def write_all(folder: Path, data: Data, result: dict[str, Any], cache: Path) -> None:
@@ -158,6 +159,7 @@ def reward_maps(path: Path, data: Data, entry: Mapping[str, Any], saved: Path) -
         )
         ahead = ranked[:, -1] - ranked[:, -2]  # 0 between equals, 1 for a sure choice
         maps.layout_map(ax, MAZE, found[k], towards=towards, confidence=ahead, title=name)
+        ax.plot(*maze.layout()[maze.WATER] * (1, -1), "*", markersize=8, color="white", markeredgecolor=INK, zorder=5)
         maps.add_colorbar(ax, [ax], label="reward")
     style.save(figure, path)
     return (

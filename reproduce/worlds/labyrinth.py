@@ -260,3 +260,22 @@ class LabyrinthWorld:
         previous = np.where(demos.first_steps, -1, np.roll(states, 1))
         policies = self.policies_from(previous, states)
         return exact_posterior(demos, policies, np.eye(3)[EXPLORE], kernels, np.arange(len(states)))
+
+
+def walls() -> Floats:
+    """(M, 2, 2) all walls as line segments of one cell's length: sides of corridor cells that lead nowhere."""
+    entrance, home = (-0.5, float(maze.SIZE // 2)), maze.layout()[maze.HOME]
+    corridors = [((0.0, entrance[1]), home), *zip(maze.layout()[maze.parents()[1:]], maze.layout()[1:], strict=True)]
+    cells, open_sides = set(), {entrance}
+    for ends in corridors:
+        start, end = (np.asarray(point) for point in ends)
+        n = int(np.abs(end - start).sum())
+        cells |= {tuple(map(float, start + (end - start) * i / n)) for i in range(n + 1)}
+        open_sides |= {tuple(map(float, start + (end - start) * (i + 0.5) / n)) for i in range(n)}
+    found = set()
+    for x, y in cells:
+        for dx, dy in ((0.5, 0.0), (-0.5, 0.0), (0.0, 0.5), (0.0, -0.5)):
+            side = (x + dx, y + dy)  # the middle of the cell's side, which runs across (dx, dy)
+            if side not in open_sides:
+                found.add((side[0] - abs(dy), side[1] - abs(dx), side[0] + abs(dy), side[1] + abs(dx)))
+    return np.array(sorted(found)).reshape(-1, 2, 2)

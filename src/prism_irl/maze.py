@@ -14,7 +14,7 @@ maze, and the mouse reappears at node 0.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,6 @@ HOME, WATER = 0, 116
 EXIT = (HOME, 3)
 FIRST_END = N_NODES // 2  # nodes from here on are dead ends
 ACTION_NAMES = ("in-left", "in-right", "out-left", "out-right")
-ENTRANCE = (-0.5, 7.0)
 SIZE = 15  # cells along each side
 # Cells between a node of level 1, 2, … and its parent.
 CORRIDOR_LENGTHS = (4, 4, 2, 2, 1, 1)
@@ -113,70 +112,3 @@ def maze_mdp(discount: float = 0.97) -> MDP:
     from prism_irl.mdp import MDP
 
     return MDP.from_dense(transitions(), discount=discount, valid_actions=valid_actions())
-
-
-@cache
-def distances() -> IntArray:
-    """(127, 127) steps between nodes."""
-    child = np.arange(1, N_NODES)
-    from scipy.sparse import csr_array  # here, because a figure that needs a node's place needs no distances
-    from scipy.sparse.csgraph import shortest_path
-
-    edges = csr_array((np.ones(N_NODES - 1), (child, parents()[child])), shape=(N_NODES, N_NODES))
-    return frozen(shortest_path(edges, directed=False, unweighted=True).astype(np.int64))
-
-
-@cache
-def corridors() -> FloatArray:
-    """(126, 2, 2) the straight line from the parent to each node 1, 2, …, in cells."""
-    return frozen(np.stack([layout()[parents()[1:]], layout()[1:]], axis=1))
-
-
-class Cells(NamedTuple):
-    """The grid cells that corridors between nodes pass through.
-
-    Attributes
-    ----------
-    xy : (169, 2) centre of each cell, the 127 nodes first
-    ends : (169, 2) the two nodes that a cell lies between, outer one first; twice the same for a node's own cell
-    share : (169,) how far a cell lies from the outer towards the inner node, 0 to 1
-    """
-
-    xy: FloatArray
-    ends: IntArray
-    share: FloatArray
-
-
-@cache
-def cells() -> Cells:
-    """Return the cells of nodes and corridors; those of the way in belong to no node and are not among them."""
-    own = np.arange(N_NODES)
-    xy, ends, share = list(layout()), list(np.stack([own, own], axis=1)), [0.0] * N_NODES
-    for n in range(1, N_NODES):
-        length = CORRIDOR_LENGTHS[levels()[n] - 1]
-        for step in range(1, length):
-            xy.append(layout()[parents()[n]] + step * headings()[n])
-            ends.append(np.array([parents()[n], n]))
-            share.append(step / length)
-    return Cells(frozen(np.array(xy)), frozen(np.array(ends)), frozen(np.array(share)))
-
-
-@cache
-def walls() -> FloatArray:
-    """(M, 2, 2) all walls as line segments of one cell's length: sides of corridor cells that lead nowhere."""
-    way_in = np.array([(float(x), ENTRANCE[1]) for x in range(SIZE // 2)])
-    inside = np.concatenate([way_in, cells().xy])
-    lines = np.concatenate([[(way_in[0], layout()[HOME])], corridors()])
-    open_sides = {ENTRANCE}
-    for start, end in lines:
-        steps = int(np.abs(end - start).sum())
-        middles = start + (end - start) * (np.arange(steps)[:, None] + 0.5) / steps
-        open_sides.update((float(x), float(y)) for x, y in middles)
-    found = set()
-    for x, y in inside:
-        for dx, dy in ((0.5, 0.0), (-0.5, 0.0), (0.0, 0.5), (0.0, -0.5)):
-            middle = (float(x + dx), float(y + dy))  # of the cell's side, which runs across (dx, dy)
-            if middle not in open_sides:
-                across = (abs(dy), abs(dx))
-                found.add((middle[0] - across[0], middle[1] - across[1], middle[0] + across[0], middle[1] + across[1]))
-    return frozen(np.array(sorted(found)).reshape(-1, 2, 2))

@@ -9,7 +9,6 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
-from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures import maps, style
 from prism_irl.figures.charts import agreement_by_intentions
@@ -34,14 +33,9 @@ def test_layout_maps_choose_the_drawing():
         maps.layout_map(one, cells, [1.0])
 
 
-def maze_layout():
-    return {"kind": "maze", "xy": (maze.layout() * (1, -1)).tolist(), "edges": [], "barriers": []}
-
-
-@pytest.mark.parametrize("kind", ["grid", "graph", "maze"])
+@pytest.mark.parametrize("kind", ["grid", "graph"])
 def test_zero_is_in_the_middle_of_signed_colours(kind):
-    n = 127 if kind == "maze" else 6
-    xy = maze_layout()["xy"] if kind == "maze" else [[s % 3, s // 3] for s in range(n)]
+    n, xy = 6, [[s % 3, s // 3] for s in range(6)]
     _, (ax,) = style.new_figure()
     values = np.where(np.arange(n) == 3, -2.0, 0.5)
     maps.layout_map(ax, {"kind": kind, "xy": xy, "edges": [], "barriers": []}, values, signed=True)
@@ -123,48 +117,6 @@ def polygons(ax):
     return [c for c in ax.collections if isinstance(c, PolyCollection)]
 
 
-def test_corridors_take_the_colours_between_their_ends(ax):
-    values = np.arange(127.0)
-    maps.layout_map(ax, maze_layout(), values)
-    shown = np.ma.getdata(polygons(ax)[0].get_array())
-    np.testing.assert_array_equal(shown[:127], values)
-    between = maze.cells()
-    halfway = (between.ends == (0, 1)).all(axis=1) & (between.share == 0.5)
-    np.testing.assert_allclose(shown[halfway], 0.5)
-
-
-def test_nodes_without_a_number_are_grey(ax):
-    values = np.ones(127)
-    values[[5, 100]] = np.nan
-    maps.layout_map(ax, maze_layout(), values)
-    mask = np.ma.getmaskarray(polygons(ax)[0].get_array())
-    assert mask[[5, 100]].all()
-    assert not mask[[0, 1, 99]].any()
-
-
-def test_arrows_on_the_maze_lead_where_they_should_and_grow_with_confidence(ax):
-    towards, sure = np.full(127, -1), np.full(127, 0.2)
-    towards[[0, 2, 126]], sure[0] = (1, 6, 62), 0.9  # from a dead end there is no choice
-    maps.layout_map(ax, maze_layout(), np.zeros(127), towards=towards, confidence=sure)
-    arrows = polygons(ax)[1].get_paths()
-    assert len(arrows) == 2
-    up, east = (path.vertices[:-1] for path in arrows)
-    np.testing.assert_allclose(up[3] - maze.layout()[0], (0, -0.4), atol=1e-12)  # the tip: node 1 lies above
-    np.testing.assert_allclose(east[3] - maze.layout()[2], (0.4, 0), atol=1e-12)
-    assert np.ptp(up[:, 0]) > np.ptp(east[:, 1])
-    alphas = polygons(ax)[1].get_facecolors()[:, 3]
-    assert alphas[0] > alphas[1]
-
-
-def test_leaving_the_maze_points_to_the_entrance(ax):
-    towards = np.full(127, -1)
-    towards[0] = 0
-    maps.layout_map(ax, maze_layout(), np.zeros(127), towards=towards)
-    tip = polygons(ax)[1].get_paths()[0].vertices[3]
-    assert tip[0] < maze.layout()[0, 0]
-    assert tip[1] == maze.layout()[0, 1]
-
-
 def test_any_graph_can_be_drawn(ax, tmp_path):
     graph = {"kind": "graph", "xy": [[0, 0], [1, 0], [1, 1]], "edges": [[0, 1], [1, 2]], "barriers": []}
     values, sure = [0.0, 1.0, np.nan], [0.5, 1.0, 1.0]
@@ -183,7 +135,6 @@ GRAPH = {"kind": "graph", "xy": [[0, 0]], "edges": [], "barriers": []}
 @pytest.mark.parametrize(
     ("call", "word"),
     [
-        (lambda ax: maps.layout_map(ax, maze_layout() | {"xy": [[0, 0]]}, [0.0]), "one number per node"),
         (lambda ax: maps.layout_map(ax, GRAPH | {"edges": [[0, 3]]}, [1.0]), "edge"),
         (lambda ax: maps.layout_map(ax, GRAPH, [1.0], towards=[4]), "arrows"),
     ],

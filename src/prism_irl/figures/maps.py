@@ -1,9 +1,7 @@
-"""One number per state as colour, on whatever map the states have: a grid, the labyrinth, or a graph with a layout.
+"""One number per state as colour, on whatever map the states have: a grid, or a graph with a layout.
 
 States without a number are grey, because what inverse reinforcement learning says about places that nobody visited is
-an echo of their neighbours. Arrows lead to the state that follows, the wider and darker the surer; dots stay. In the
-labyrinth corridors take the colour between those of the nodes at their ends, a star marks the water port and a circle
-the entrance.
+an echo of their neighbours. Arrows lead to the state that follows, the wider and darker the surer; dots stay.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from matplotlib.colors import Normalize, to_rgba
 from matplotlib.patheffects import Normal, Stroke
 from numpy.typing import ArrayLike, NDArray
 
-from prism_irl import maze
 from prism_irl.errors import InputError
 from prism_irl.figures.style import (
     BACKDROP,
@@ -83,8 +80,6 @@ def layout_map(
         look = look._replace(target=target, sure=None if confidence is None else np.asarray(confidence, float))
     if layout["kind"] == "grid":
         _grid(ax, xy, v, np.isin(np.arange(len(xy)), layout["barriers"]), look)
-    elif layout["kind"] == "maze":
-        _maze(ax, v, look)
     else:
         _graph(ax, xy, v, np.asarray(layout["edges"], np.int64).reshape(-1, 2), look)
     if layout.get("walls"):
@@ -107,11 +102,10 @@ def add_colorbar(ax: Axes, axes: Sequence[Axes] | None = None, *, label: str = "
 
 def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) -> None:
     """Write the names of some states above their places; below or beside them where another name is in the way."""
-    flip = -1 if layout["kind"] == "maze" else 1  # which is drawn with y downwards
     xy = np.array([point for point in layout["xy"] if point is not None], float)
     size = np.maximum(np.ptp(xy, axis=0), 1e-12).max() if len(xy) else 1.0
     edge = 0.0
-    if layout["kind"] not in ("grid", "maze") and len(xy):
+    if layout["kind"] != "grid" and len(xy):
         number = np.cumsum([point is not None for point in layout["xy"]]) - 1  # of a state among those with a place
         there = [pair for pair in layout["edges"] if all(layout["xy"][s] is not None for s in pair)]
         pairs = number[np.array(there, np.int64).reshape(-1, 2)]
@@ -131,7 +125,7 @@ def label_places(ax: Axes, layout: Mapping[str, Any], names: Mapping[int, str]) 
         taken.append((x, y + side / HEIGHT, n))
         ax.annotate(
             text,
-            (point[0], flip * point[1] + (edge if side > 0 else -edge)),
+            (point[0], point[1] + (edge if side > 0 else -edge)),
             xytext=(0, side),
             textcoords="offset points",
             ha="center",
@@ -175,37 +169,6 @@ def _grid(ax: Axes, xy: Floats, v: Floats, closed: NDArray[np.bool_], look: Look
     ax.tick_params(length=0)
     ax.spines[:].set_visible(True)
     ax.spines[:].set_color(MUTED)
-
-
-def _maze(ax: Axes, v: Floats, look: Look) -> None:
-    """The labyrinth, y downwards, whatever its layout in explorer.json says."""
-    if v.shape != (maze.N_NODES,):
-        raise InputError(f"values has shape {v.shape}; give one number per node of the maze, ({maze.N_NODES},).")
-    hidden = ~np.isfinite(v)
-    scale = _scale(v[~hidden], look.limits)
-    cells = maze.cells()
-    between = (1 - cells.share) * v[cells.ends[:, 0]] + cells.share * v[cells.ends[:, 1]]
-    nearest = np.where(cells.share <= 0.5, cells.ends[:, 0], cells.ends[:, 1])
-    # Where one end is grey, the half corridor on the other side keeps the colour of its own node.
-    lonely = hidden[cells.ends].any(axis=1)
-    between[lonely] = v[nearest[lonely]]
-    # Edges in the colour of the faces: without them hairlines of the background show between the cells.
-    squares, shown = cells.xy[:, None] + _CELL, np.ma.array(between, mask=hidden[nearest])
-    _faces(ax, squares, shown, scale, look.colours, edgecolors="face", lw=0.3)
-    _walls(ax, maze.walls())
-    if look.target is not None:
-        choice = (maze.valid_actions().sum(axis=1) > 1) & ~hidden  # a dead end leaves none
-        aims = np.where(choice[:, None], look.target * (1, -1), np.nan)
-        home = maze.EXIT[0]
-        if np.array_equal(aims[home], maze.layout()[home]):  # who stays at home leaves the maze
-            aims[home] -= (1.0, 0.0)
-        _flow(ax, maze.layout(), aims, look.sure, _ink(v, scale, look.colours), size=0.8)
-    x, y = maze.layout()[maze.WATER]
-    ax.plot(x, y, "*", markersize=8, color="white", markeredgecolor=INK, markeredgewidth=0.7, zorder=5)
-    x, y = maze.ENTRANCE
-    ax.plot(x, y, "o", markersize=5, markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1, clip_on=False)
-    _bare(ax)
-    ax.set(xlim=(-1.0, maze.SIZE - 0.3), ylim=(maze.SIZE - 0.3, -0.7))
 
 
 def _graph(ax: Axes, xy: Floats, v: Floats, edges: NDArray[np.int64], look: Look) -> None:

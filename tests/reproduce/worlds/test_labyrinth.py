@@ -1,13 +1,17 @@
 """The simulated mouse does what its description says, and its oracle is exact."""
 
-from itertools import product
+import os
+from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from prism_irl import maze
 from prism_irl.errors import InputError
-from worlds.labyrinth import DRINK, EXPLORE, LEAVE, LabyrinthWorld
+from worlds.labyrinth import DRINK, EXPLORE, LEAVE, LabyrinthWorld, walls
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,8 @@ def by_trajectory(simulation):
 def test_policies_lead_to_their_goals(world):
     greedy = maze.successors()[np.arange(127), world.policies.argmax(axis=2)]
     for drive, goal in ((DRINK, maze.WATER), (LEAVE, maze.HOME)):
-        distance = maze.distances()[goal]
+        edges = csr_array((np.ones(126), (np.arange(1, 127), maze.parents()[1:])), shape=(127, 127))
+        distance = shortest_path(edges, directed=False, unweighted=True, indices=goal)
         elsewhere = distance > 0
         assert (distance[greedy[drive]][elsewhere] == distance[elsewhere] - 1).all()
     np.testing.assert_allclose(world.policies.sum(axis=2), 1)
@@ -165,3 +170,27 @@ def test_impossible_worlds_are_refused(wrong, word):
         LabyrinthWorld(**wrong)
     with pytest.raises(InputError, match="at least 1"):
         LabyrinthWorld().simulate(0)
+
+
+def test_walls_are_of_one_cell_and_stand_in_no_corridor():
+    assert (np.abs(walls()[:, 1] - walls()[:, 0]).sum(axis=1) == 1).all()
+    middles = {tuple(middle) for middle in walls().mean(axis=1)}
+    assert len(middles) == len(walls())
+    first = maze.layout()[maze.HOME]
+    for child in (1, 2):  # the way from the first junction to its branches
+        step = np.sign(maze.layout()[child] - first) / 2
+        assert tuple(first + step) not in middles
+        assert tuple(first + (0.5, 0)) in middles  # and straight on there is none
+
+
+def test_walls_are_those_of_the_annotations():
+    folder = Path(os.environ.get("PRISM_DATA", Path(__file__).resolve().parents[4] / "shared" / "data")) / "labyrinth"
+    if not (folder / "annotations.npz").is_file():
+        pytest.skip("labyrinth/annotations.npz is absent; set PRISM_DATA to the folder that holds labyrinth/")
+    with np.load(folder / "annotations.npz", allow_pickle=False) as notes:
+        line = notes["walls"].astype(float)
+    drawn = set()
+    for a, b in pairwise(line):
+        for i in range(steps := round(float(np.abs(b - a).max()))):
+            drawn.add(tuple(sorted((tuple(a + (b - a) * i / steps), tuple(a + (b - a) * (i + 1) / steps)))))
+    assert {tuple(sorted((tuple(a), tuple(b)))) for a, b in walls()} == drawn
