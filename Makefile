@@ -45,7 +45,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) --editable ".[fast,cluster,data,docs,excel,interop,nwb,logging,robots,sim,test]"
+	$(PIP) --editable ".[fast,cluster,data,docs,excel,interop,nwb,robots,sim,test]"
 	touch $@
 
 # Pages of simulated data as pictures for the documentation.

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WHERE = ROOT / "build" / "matrix"
 PYTHONS = ("3.11", "3.12", "3.13")
-EXTRAS = ("fast", "cluster", "data", "excel", "nwb", "interop", "logging")
+EXTRAS = ("fast", "cluster", "data", "excel", "nwb", "interop")
 TOOLS = ("hmmlearn", "hypothesis", "nbclient", "ipykernel", "plotly", "pytest", "pytest-xdist")
 """Of the extra test, what the tests themselves import: linters and browsers are the same everywhere."""
 USUAL = ("-n", "2", "-q", "-m", "not slow", "-W", "default")

@@ -184,13 +184,3 @@ def bound_threads() -> int | None:
     if "numba" not in sys.modules and (own is not None or "NUMBA_NUM_THREADS" not in os.environ):
         os.environ["NUMBA_NUM_THREADS"] = str(min(int(text), cores))  # numba refuses more than there are
     return int(text)
-
-
-def crowded() -> str | None:
-    """A sentence of advice where more processes are busy than there are cores and nothing bounds the threads."""
-    if os.environ.get(THREADS) or os.environ.get("OMP_NUM_THREADS") or not hasattr(os, "getloadavg"):
-        return None
-    cores, busy = os.cpu_count() or 1, os.getloadavg()[0]
-    if busy < 1.5 * cores or cores == 1:
-        return None
-    return f"{busy:.0f} processes are busy on {cores} cores; {THREADS}=1 is often several times faster then."

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,6 @@ def fit(
     model: ModelOptions | None = None,
     preset: str | None = None,
     method: str | None = None,
-    tensorboard: bool = False,
     simulations: int = 20,
     evidence: Path | None = None,
     intervals: int = 0,
@@ -69,8 +66,6 @@ def fit(
     method
         A method that prism methods lists (hiql, swirl-2, state+goals, …), or MODULE:CLASS of your own [default: the
         pair of --switching and --rewards].
-    tensorboard
-        Write the likelihood of every iteration to OUT/tensorboard; look at it with tensorboard --logdir OUT.
     simulations
         How often the fitted model is simulated, to be compared with the data in the report; 0 leaves that out.
     evidence
@@ -89,7 +84,7 @@ def fit(
         limits.check_option(name, value)
     with ExitStack() as claim:
         from prism_irl.cli.fitted import describe_and_write
-        from prism_irl.cli.progress import patience, writer_class
+        from prism_irl.cli.progress import counting_parts, em_progress, patience
         from prism_irl.cli.sources import (
             find_evidence,
             read_evidence,
@@ -106,8 +101,6 @@ def fit(
         from prism_irl.scale import memory
 
         check_simulations(simulations)
-        if tensorboard:
-            writer_class()
         if method is not None or preset is not None or {"switching", "rewards"} <= set(given(model)):
             build_model(model, preset, method)  # refused before anything is read
         with patience(f"reading {table.name}"):
@@ -134,10 +127,7 @@ def fit(
         if iterates:
             if is_pair:
                 memory.announce(demos, estimator)
-                if (advice := limits.crowded()) is not None:
-                    print(f"prism: {advice}", file=sys.stderr)
-            watched = _watched(path if tensorboard else None, resume=resume)
-            with patience("fitting"), watched as on_iteration:
+            with patience("fitting"), em_progress() as on_iteration:
                 watch: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "on_iteration": on_iteration}
                 if scheduler is not None:
                     watch["run"] = claim.enter_context(_workers(estimator, scheduler))
@@ -150,9 +140,12 @@ def fit(
         written["hz"] = steps_per_second(table, columns.hz)
         if intervals:
             from prism_irl.scale.fanout import cluster
+            from prism_irl.studies.intervals import intervals as resampled
 
-            with cluster(scheduler):
-                written["intervals"] = _intervals(estimator, demos, intervals, jobs, checkpoint / "intervals")
+            assert isinstance(estimator, Intentions)
+            with cluster(scheduler), counting_parts("resamples") as on_part:
+                asked: dict[str, Any] = {"jobs": jobs, "folder": checkpoint / "intervals", "on_part": on_part}
+                written["intervals"] = resampled(estimator, demos, intervals, seed=estimator.seed, **asked)
         with patience("describing and drawing what was found"):
             metrics = describe_and_write(path, estimator, rows, **written)
             write_report(path)
@@ -183,17 +176,6 @@ def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions
             words += [flag_of(name), str(one)]
     named = out.resolve() if out.name in ("", "..") else out  # "." has no name
     return shlex.join([*words, "--out", str(named.with_name(f"{named.name}-evidence"))])
-
-
-def _intervals(model: IntentionModel, demos: Any, n: int, jobs: int, folder: Path) -> dict[str, Any]:
-    """Resample and fit again; what an interrupted run has finished is kept with its checkpoint."""
-    from prism_irl.cli.progress import counting_parts
-    from prism_irl.models.intentions import Intentions
-    from prism_irl.studies.intervals import intervals
-
-    assert isinstance(model, Intentions)
-    with counting_parts("resamples") as on_part:
-        return intervals(model, demos, n, seed=model.seed, jobs=jobs, folder=folder, on_part=on_part)
 
 
 def show(metrics: dict[str, Any], names: list[str] | None = None) -> None:
@@ -263,25 +245,6 @@ def _iterates(model: IntentionModel) -> bool:
     parameters = inspect.signature(model.fit).parameters
     anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     return anything or {"checkpoint", "resume", "on_iteration"} <= set(parameters)
-
-
-@contextmanager
-def _watched(folder: Path | None, *, resume: bool) -> Iterator[em.OnIteration]:
-    """Progress bar and, with a folder, TensorBoard; a fit that begins again drops the old curves."""
-    from prism_irl.cli.progress import em_progress, tensorboard
-
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(em_progress())]
-        if folder is not None:
-            if not resume:
-                shutil.rmtree(folder / "tensorboard", ignore_errors=True)
-            listeners.append(stack.enter_context(tensorboard(folder / "tensorboard")))
-
-        def on_iteration(now: em.Progress) -> None:
-            for listener in listeners:
-                listener(now)
-
-        yield on_iteration
 
 
 def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool) -> None:

@@ -47,6 +47,7 @@ FORMER |= {"--recount": "--count-all", "--power": "--window-weight"}
 """Flags of version 0.1.0 by the names that they have now."""
 REMOVED = {
     "--world": "prism demo simulates its gridworld alone; prism sample writes tables of other worlds",
+    "--tensorboard": "history.csv of the run has every iteration, and fit(on_iteration=…) in Python is told of each",
 }
 """Flags of version 0.1.0 that are gone, and what takes their place."""
 

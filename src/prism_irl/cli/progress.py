@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
@@ -21,7 +20,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from prism_irl.errors import one_line
 from prism_irl.limits import duration
-from prism_irl.optional import need
 
 if TYPE_CHECKING:
     from prism_irl import em
@@ -244,37 +242,3 @@ def plain_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.formatwarning = before
-
-
-# -- TensorBoard -------------------------------------------------------------------------------------------------------
-
-
-def writer_class() -> Any:
-    """What writes event files; asked for before the work begins, it says that TensorBoard is missing."""
-    return need("torch.utils.tensorboard", "logging").SummaryWriter
-
-
-@contextmanager
-def tensorboard(folder: str | Path) -> Iterator[em.OnIteration]:
-    """Yield a callback that writes the likelihood of every iteration, one subfolder of ``folder`` per start.
-
-    Examples
-    --------
-    >>> with tensorboard("runs/mouse/tensorboard") as log:  # doctest: +SKIP
-    ...     model.fit(demos, on_iteration=log)
-    """
-    make = writer_class()
-    writers: dict[int, Any] = {}
-
-    def on_iteration(now: em.Progress) -> None:
-        if now.start not in writers:
-            writers[now.start] = make(log_dir=str(Path(folder) / f"start_{now.start:02d}"))
-        for name, value in (("train", now.train), ("validation", now.validation)):
-            if value is not None:
-                writers[now.start].add_scalar(f"log-likelihood per step/{name}", value, now.iteration)
-
-    try:
-        yield on_iteration
-    finally:
-        for writer in writers.values():
-            writer.close()

@@ -209,7 +209,7 @@ def command_line() -> str:
 MARKER = ".prism-run.json"
 UNFINISHED = ".unfinished"
 REPLACED = ".replaced-"
-LEFT_BEHIND = ("checkpoint", "cache", "parts", "embeddings", "tensorboard")
+LEFT_BEHIND = ("checkpoint", "cache", "parts", "embeddings")
 """Folders that an interrupted run leaves, for another one to go on from."""
 OURS = (
     *LEFT_BEHIND,

@@ -180,7 +180,7 @@ def test_walls_are_of_one_cell_and_stand_in_no_corridor():
     for child in (1, 2):  # the way from the first junction to its branches
         step = np.sign(maze.layout()[child] - first) / 2
         assert tuple(first + step) not in middles
-        assert tuple(first + (0.5, 0)) in middles  # and straight on there is none
+        assert tuple(first + np.array([0.5, 0])) in middles  # and straight on there is none
 
 
 def test_walls_are_those_of_the_annotations():
