@@ -266,12 +266,13 @@ def walls() -> Floats:
     """(M, 2, 2) all walls as line segments of one cell's length: sides of corridor cells that lead nowhere."""
     entrance, home = (-0.5, float(maze.SIZE // 2)), maze.layout()[maze.HOME]
     corridors = [((0.0, entrance[1]), home), *zip(maze.layout()[maze.parents()[1:]], maze.layout()[1:], strict=True)]
-    cells, open_sides = set(), {entrance}
+    cells, open_sides = set[tuple[float, float]](), {entrance}
     for ends in corridors:
         start, end = (np.asarray(point) for point in ends)
         n = int(np.abs(end - start).sum())
-        cells |= {tuple(map(float, start + (end - start) * i / n)) for i in range(n + 1)}
-        open_sides |= {tuple(map(float, start + (end - start) * (i + 0.5) / n)) for i in range(n)}
+        steps = (end - start) / n
+        cells |= {(float(x), float(y)) for x, y in (start + steps * i for i in range(n + 1))}
+        open_sides |= {(float(x), float(y)) for x, y in (start + steps * (i + 0.5) for i in range(n))}
     found = set()
     for x, y in cells:
         for dx, dy in ((0.5, 0.0), (-0.5, 0.0), (0.0, 0.5), (0.0, -0.5)):
