@@ -83,6 +83,13 @@ def test_goals_with_a_kernel_that_sees_the_state() -> None:
     assert label_accuracy(test.labels, model.predict(test)) > 0.6
 
 
+def test_the_former_name_of_the_log_still_reads() -> None:
+    demos = FrustrationWorld().simulate(5, seed=0).demonstrations
+    model = prism.HIQL(2, n_starts=1, max_iterations=2).fit(demos)
+    with pytest.warns(FutureWarning, match="monitor_"):
+        assert model.history_ == model.monitor_
+
+
 def test_rewards_on_states_only_where_there_are_some() -> None:
     demos = FrustrationWorld().simulate(10, seed=0).demonstrations
     model = prism.HIQL(2, n_starts=1, max_iterations=2).fit(demos)

@@ -8,6 +8,7 @@ likelihood where it has.
 from __future__ import annotations
 
 import inspect
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -225,6 +226,12 @@ class IntentionModel(Parametrised, ABC):
     def chooser(self, demos: Demonstrations, trajectories: IntArray) -> Chooser:
         """Somebody who chooses as this model does, along some trajectories of the demonstrations, for simulations."""
         raise InputError(f"{type(self).__name__} does not say how it chooses step by step, so it cannot be simulated.")
+
+    @property
+    def history_(self) -> list[dict[str, float]]:
+        """The former name of `monitor_`, which collided with the parameter ``history``."""
+        warnings.warn("history_ is now monitor_; the old name goes with the next version.", FutureWarning, stacklevel=2)
+        return self.monitor_
 
     def save(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors into a folder (no pickle)."""
