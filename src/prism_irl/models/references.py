@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -40,12 +40,29 @@ BACKOFFS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """Strengths that "auto" tries; the likelihood is flat around its best one, so that a coarse grid is enough."""
 LENGTH_GAIN = 1e-4
 """Nats per step that a longer history must gain on validation data: less is noise, and short memories explain more."""
+OWN_STRENGTHS = (64.0, 16.0, 256.0)
+"""Strengths of the shrinkage of individuals that folds choose among."""
 KERNEL_GAIN = 3e-4
 """Nats per step that slow choice kernels must gain on validation data over contexts alone."""
 ONE_POLICY = "single+features"
 """Identifier of the one policy without intentions that stands beside densities."""
+Split = tuple[Demonstrations, Demonstrations]
+"""Training and validation trajectories."""
 MEMORY = 3
 """Steps that the habit of continuous commands remembers."""
+
+
+class Memory(NamedTuple):
+    """What a habit remembers: how many steps, of what, shrunk how strongly, and whether choices leave slow traces.
+
+    ``own`` is how strongly individuals are shrunk; None leaves it to the fit.
+    """
+
+    length: int
+    reads: Reads
+    backoff: float
+    kernels: bool = False
+    own: float | None = None
 
 
 class TabularReference(IntentionModel):
@@ -170,9 +187,13 @@ class NGram(TabularReference):
     validation_fraction, seed : float, int
         Share of the trajectories that the choices are made on (`validation_split`), and which these are.
     reads : {"auto", "states", "actions", "both"}
-        What contexts are made of; "auto" is states where those reveal the actions.
+        What contexts are made of; "auto" leaves "both" out where states reveal actions, with one fold "actions" too.
     kernels : bool or "auto"
         Whether past choices leave slow traces (`rewards.choice_kernels`).
+    folds : int
+        With more than one, every trajectory is a validation trajectory once, and the choices are made on all of them.
+    own_strength : float, optional
+        Strength of the shrinkage of individuals, in steps; chosen on validation trajectories when absent.
 
     Attributes
     ----------
@@ -189,56 +210,56 @@ class NGram(TabularReference):
     seed: int = 0
     reads: Reads | Literal["auto"] = "auto"
     kernels: bool | Literal["auto"] = "auto"
+    folds: int = 1
+    own_strength: float | None = None
 
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Choose the memory on validation trajectories, then count everything."""
         self._check_parameters()
         demos = with_valid_actions_of(mdp, demos)
-        train, validation = validation_split(demos, self.validation_fraction, self.seed)
-        chosen = self._choose(demos, train, validation)
-        if self.individuals and self.length == "auto" and validation is not None:
-            chosen = self._beside_individuals(train, validation, chosen)
-        slow = self.kernels is True
-        if self.kernels == "auto" and validation is not None:  # nothing to choose on: no memory
-            slow = self._prefers_kernels(train, validation, chosen)
-        return self._count_with(demos, (train, validation), kernels=slow)
+        parts = validation_split(demos, self.validation_fraction, self.seed)
+        splits = [] if parts[1] is None else [(parts[0], parts[1])]
+        if splits and min(self.folds, len(demos)) > 1:
+            indices = demos.fold_indices(min(self.folds, len(demos)), seed=self.seed)
+            splits = [(demos.subset(kept), demos.subset(held_out)) for kept, held_out in indices]
+        memories = self._screen(demos, splits)
+        if splits and self.individuals and self.length == "auto":
+            memories = [self._beside_individuals(memory, splits) for memory in memories]
+        if splits and self.kernels == "auto":
+            alone = [Memory(1, "states", memories[0].backoff)] if self.length == "auto" else []
+            memories += [memory._replace(kernels=True) for memory in dict.fromkeys([*alone, *memories])]
+        memory = self._best_of(memories, splits)
+        if len(splits) > 1 and self.individuals and self.own_strength is None:
+            memory = self._best_of([memory._replace(own=strength) for strength in OWN_STRENGTHS], splits)
+        return self._count_with(demos, parts, memory)
 
-    def _beside_individuals(
-        self, train: Demonstrations, validation: Demonstrations, chosen: tuple[int, Reads]
-    ) -> tuple[int, Reads]:
+    def _beside_individuals(self, memory: Memory, splits: Sequence[Split]) -> Memory:
         """No more memory than helps beside the individuals: one that only tells whose trajectory it is, is none."""
-        best, (longest, reads) = -np.inf, chosen
-        for length in range(1, longest + 1):
-            self.length_, self.reads_ = length, reads if length > 1 else "states"
-            score = self._count_with(train, (train, validation), kernels=False).score(validation)
-            if score > best + LENGTH_GAIN:
-                best, chosen = score, (length, self.reads_)
-        self.length_, self.reads_ = chosen
+        shorter = (memory._replace(length=length) for length in range(2, memory.length + 1))
+        return self._best_of([memory._replace(length=1, reads="states"), *shorter], splits)
+
+    def _best_of(self, memories: Sequence[Memory], splits: Sequence[Split]) -> Memory:
+        """The memory that predicts validation trajectories best; each of them must gain something over those before."""
+        best, chosen = -np.inf, memories[0]
+        for memory in memories if len(memories) > 1 else ():
+            models = ((self._count_with(train, (train, None), memory), held_out) for train, held_out in splits)
+            score = float(np.concatenate([model.log_likelihood(held_out) for model, held_out in models]).mean())
+            if score > best + (KERNEL_GAIN if memory.kernels else LENGTH_GAIN):
+                best, chosen = score, memory
         return chosen
 
-    def _prefers_kernels(self, train: Demonstrations, validation: Demonstrations, chosen: tuple[int, Reads]) -> bool:
-        """Whether traces predict validation trajectories better; if so, with the contexts chosen or with none."""
-        self._count_with(train, (train, None), kernels=False)
-        best, slow = self.score(validation) + KERNEL_GAIN, False
-        for length, reads in dict.fromkeys([(1, "states"), chosen] if self.length == "auto" else [chosen]):
-            self.length_, self.reads_ = length, reads
-            self._count_with(train, (train, None), kernels=True)
-            score = self.score(validation)
-            if score > best:
-                best, slow, chosen = score + KERNEL_GAIN, True, (length, reads)
-        self.length_, self.reads_ = chosen
-        return slow
-
     def _count_with(
-        self, demos: Demonstrations, parts: tuple[Demonstrations, Demonstrations | None], *, kernels: bool
+        self, demos: Demonstrations, parts: tuple[Demonstrations, Demonstrations | None], memory: Memory
     ) -> Self:
-        """Contexts, counts, individuals and traces of these trajectories, with the memory that was chosen."""
+        """Contexts, counts, individuals and traces of these trajectories, with this memory."""
+        self.length_, self.reads_, self.backoff_, kernels, own = memory
         contexts = Contexts.fit(demos, levels_of(self.length_, self.reads_), self.reads_)
         settings = {"smoothing": self.smoothing, "backoff": self.backoff_}
         self._set_table(demos, contexts, **settings)
         self.kernels_ = None
         if self.individuals:
-            self.table_.accents = find_accents(demos, parts, contexts, smoothing=self.smoothing, backoff=self.backoff_)
+            strength = self.own_strength if own is None else own
+            self.table_.accents = find_accents(demos, parts, contexts, **settings, strength=strength)
         self._count(demos)
         if kernels:
             data = Prepared.of(demos, contexts)
@@ -261,31 +282,39 @@ class NGram(TabularReference):
         check_numbers(self, dict.fromkeys(["max_length", *["length"] * (self.length != "auto")], 1), integer=True)
         check_numbers(self, dict.fromkeys(["smoothing", *["backoff"] * (self.backoff != "auto")], 0))
         check_numbers(self, {"validation_fraction": 0}, below=1)
+        check_numbers(self, {"folds": 1}, integer=True)
+        check_numbers(self, {"own_strength": 0} if self.own_strength is not None else {})
         check_choice(self, reads=("auto", *READS))
         if self.kernels not in ("auto", True, False):
             raise InputError(f"kernels is {self.kernels!r}; give auto, True or False.")
 
-    def _choose(
-        self, demos: Demonstrations, train: Demonstrations, validation: Demonstrations | None
-    ) -> tuple[int, Reads]:
+    def _screen(self, demos: Demonstrations, splits: Sequence[Split]) -> list[Memory]:
+        """Length and strength that predict best with each kind of contexts, without individuals and kernels."""
         lengths = range(1, self.max_length + 1) if self.length == "auto" else [self.length]
         backoffs = BACKOFFS if self.backoff == "auto" else (self.backoff,)
         known: tuple[Reads, ...] = READS if self.reads == "auto" else (self.reads,)
-        if self.reads == "auto" and (max(lengths) == 1 or reveals_actions(demos)):
+        if self.reads == "auto" and max(lengths) == 1:
             known = ("states",)
-        self.length_, self.backoff_, self.reads_ = int(lengths[0]), float(backoffs[len(backoffs) // 2]), known[0]
+        elif self.reads == "auto" and reveals_actions(demos):  # actions alone may still make the shorter memory
+            known = ("states", "actions") if len(splits) > 1 else ("states",)
         self.validation_: list[dict[str, Any]] = []
-        if len(lengths) == len(backoffs) == len(known) == 1 or validation is None:
-            return self.length_, self.reads_  # nothing to choose on: no memory rather than an unfounded one
-        best = -np.inf
+        if len(lengths) == len(backoffs) == len(known) == 1 or not splits:
+            # nothing to choose on: no memory rather than an unfounded one
+            return [Memory(int(lengths[0]), known[0], float(backoffs[len(backoffs) // 2]), self.kernels is True)]
+        weights = np.array([rest.n_steps for _, rest in splits]) / sum(rest.n_steps for _, rest in splits)
         options: dict[str, Any] = {"lengths": list(lengths), "backoffs": backoffs, "smoothing": self.smoothing}
+        found = []
         for reads in known:
-            found = choose_history(train, validation, 1, **options, gain=LENGTH_GAIN, reads=reads)
-            rows = ({name: value for name, value in row.items() if name != "intentions"} for row in found.tried)
-            self.validation_ += [{"reads": reads} | row for row in rows]
-            if found.score > best + (LENGTH_GAIN if reads != known[0] else 0.0):
-                best, self.length_, self.backoff_, self.reads_ = found.score, found.length, found.backoff, reads
-        return self.length_, self.reads_
+            best, memory = -np.inf, Memory(0, reads, 0.0)
+            tried = [choose_history(*split, 1, reads=reads, **options).tried for split in splits]
+            for rows in zip(*tried, strict=True):
+                score = float(sum(weight * row["log_likelihood"] for weight, row in zip(weights, rows, strict=True)))
+                length, backoff = int(rows[0]["length"]), float(rows[0]["backoff"])
+                self.validation_.append({"reads": reads, "length": length, "backoff": backoff, "log_likelihood": score})
+                if score > best + (LENGTH_GAIN if length > memory.length else 0.0):
+                    best, memory = score, Memory(length, reads, backoff, self.kernels is True)
+            found.append(memory)
+        return found
 
     def _info(self) -> dict[str, Any]:
         """Sizes, and what was chosen on what evidence."""

@@ -141,6 +141,7 @@ def find_accents(
     *,
     smoothing: float,
     backoff: float,
+    strength: float | None = None,
     all_data: bool = True,
 ) -> Accents:
     """Individual effects of the groups of ``demos``, with the strength that predicts validation trajectories best.
@@ -154,14 +155,16 @@ def find_accents(
     contexts : Contexts
         Of all training data.
     smoothing, backoff : of the habit that the accents are deviations from
+    strength : m where it was chosen already
     all_data : bool
         Count all data in the end. Where validation trajectories have more to decide they must not be counted: a model
         whose effects know them predicts them too well, and what they choose is worth nothing.
     """
     if demos.groups is None:
         raise InputError("Individuals need groups; name the column that tells the animal (--group).")
-    strength, (train, validation) = DEFAULT_STRENGTH, parts
-    if validation is not None and train.groups is not None:  # a single trajectory is cut, and has no groups then
+    train, validation = parts
+    grouped = train.groups is not None  # a single trajectory is cut, and has no groups then
+    if strength is None and validation is not None and grouped:
         first = _Counted(train, contexts, smoothing, backoff)
         data = Prepared.of(validation, contexts)
         habit = first.table.policies_at(data.rows)[:, 0]
@@ -173,9 +176,8 @@ def find_accents(
                 return float(np.log(weights[taken] / weights.sum(1)).mean())
 
         strength = max(STRENGTHS, key=score)
-    return _Counted(demos if all_data or train.groups is None else train, contexts, smoothing, backoff).accents(
-        strength
-    )
+    counted = _Counted(demos if all_data or not grouped else train, contexts, smoothing, backoff)
+    return counted.accents(DEFAULT_STRENGTH if strength is None else strength)
 
 
 class _Counted:

@@ -44,8 +44,8 @@ from prism_irl.rewards.place_search import SETTINGS, Goals, GoalSearch, Steps, h
 from prism_irl.rewards.places import candidates_of, place_of
 from prism_irl.studies.chains import SMOOTHING, Encoded, TableChain, fit_chain
 
-CHOOSING = 0.3
-"""Share of the trajectories on which the habit chooses its memory, once for all folds and surrogates."""
+CHOOSING = 5
+"""Folds over which the habit chooses its memory, once for all folds and surrogates of the test."""
 FEW_GROUPS = 4
 """Fewer animals than this are not divided into halves; their trajectories are."""
 
@@ -89,8 +89,8 @@ class Analysis:
 
     def habit(self, demos: Demonstrations) -> NGram:
         """The unfitted habit."""
-        known = self.individuals(demos)
-        return NGram(individuals=known, smoothing=SMOOTHING, validation_fraction=CHOOSING, seed=self.seed)
+        options: dict[str, Any] = {"smoothing": SMOOTHING, "validation_fraction": VALIDATION, "folds": CHOOSING}
+        return NGram(individuals=self.individuals(demos), seed=self.seed, **options)
 
 
 # -- G₁ ----------------------------------------------------------------------------------------------------------------
@@ -205,11 +205,13 @@ def label(demos: Demonstrations, fitted: Demonstrations, held_out: Demonstration
 
 def remembered(habit: NGram) -> dict[str, Any]:
     """What a habit has chosen to remember, as options."""
+    accents = habit.table_.accents
     return {
         "length": habit.length_,
         "backoff": habit.backoff_,
         "reads": habit.reads_,
         "kernels": habit.kernels_ is not None,
+        "own_strength": None if accents is None else accents.strength,
     }
 
 
