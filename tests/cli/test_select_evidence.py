@@ -55,6 +55,16 @@ def test_everything_is_left_behind(done: Path) -> None:
     assert config["data"]["columns"]["group"] == "mouse"
 
 
+def test_a_quick_test_is_made_on_simulations_of_one_habit(done: Path) -> None:
+    assert len(metrics_of(done)["evidence"]["shrinkage"]["moves"]) > 1
+    assert run(done, quick=True, surrogates=1, out="quick").returncode == 0
+    metrics = json.loads((done / "quick" / "metrics.json").read_text())
+    assert metrics["quick"]
+    assert metrics["evidence"]["shrinkage"]["moves"] == []
+    assert "1 starts" not in metrics["notes"][-1]
+    assert "one start" in metrics["notes"][-1]
+
+
 def test_the_terminal_shows_the_budget_and_the_outcome(done: Path) -> None:
     text, metrics = (done / "stdout").read_text(), metrics_of(done)
     for row in metrics["budget"]:

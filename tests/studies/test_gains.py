@@ -45,3 +45,11 @@ def test_a_prediction_that_does_not_help_leaves_the_habit_alone():
     powers, score = gains.best_powers([habit, contrary], demos)
     assert score >= np.log(0.99)
     assert gains.weighted([habit, contrary], powers).argmax(1).tolist() == demos.actions.tolist()
+
+
+def test_goals_are_looked_for_in_a_sample_of_many_trajectories():
+    demos = Demonstrations.from_arrays([np.zeros(10, int)] * 30, [np.zeros(10, int)] * 30)
+    assert gains.sample(demos, gains.Analysis()).tolist() == list(range(30))
+    few = gains.sample(demos, gains.Analysis(goal_steps=100))
+    assert len(set(few.tolist())) == 10
+    assert few.tolist() == sorted(few.tolist())

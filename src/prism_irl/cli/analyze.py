@@ -33,7 +33,6 @@ REQUEST = "analysis.json"
 """What the analysis in a folder is about."""
 FILES = ("map", "dynamics")
 """What is known of the world by the name of a file."""
-QUICK_TEST: dict[str, Any] = {"starts": 1, "max_iterations": 20}
 QUICK_CHOICE: dict[str, Any] = {"intentions": "1..4", "starts": 2, "max_iterations": 30, "splits": 2}
 QUICK_FIT: dict[str, Any] = {"n_starts": 2, "max_iterations": 30}
 """Options of the steps for a first look."""
@@ -368,7 +367,7 @@ def _steps(
     tested = not demos.state_space.continuous and len(demos) > 1
 
     def test(run: RunFolder) -> None:
-        evidence(table, folder=run, **shared, **(QUICK_TEST if settings.quick else {}))
+        evidence(table, folder=run, **shared, quick=settings.quick)
 
     def choose(run: RunFolder) -> None:
         select_command(table, folder=run, **shared, simulations=0, **(QUICK_CHOICE if settings.quick else {}))

@@ -11,6 +11,9 @@ from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError
 from prism_irl.models import registry
 
+QUICK: dict[str, Any] = {"starts": 1, "max_iterations": 20, "goal_steps": 8_000}
+"""Of the test, for a first look."""
+
 
 def evidence(
     table: Path,
@@ -22,6 +25,7 @@ def evidence(
     starts: int = 2,
     max_iterations: int = 40,
     cloning: bool = False,
+    quick: bool = False,
     seed: int = 0,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
@@ -55,6 +59,9 @@ def evidence(
         EM iterations of every chain at most.
     cloning
         Add behaviour cloning, what a network predicts at best, to the budget; takes minutes.
+    quick
+        A first look: one start and 20 iterations of every chain, goals on trajectories of 8,000 steps at most, and no
+        simulations of other habits, which show how the answer moves.
     seed
         The one source of randomness.
     """
@@ -71,9 +78,8 @@ def evidence(
         intentions=parse_intentions(intentions),
         folds=cut.folds,
         by=cut.by,
-        starts=starts,
-        max_iterations=max_iterations,
         seed=seed,
+        **(QUICK if quick else {"starts": starts, "max_iterations": max_iterations}),
     )
     if surrogates < 1:
         raise InputError(f"--surrogates is {surrogates}; give at least 39 for an answer that can be yes.")
@@ -94,7 +100,7 @@ def evidence(
         if source.demos.state_space.continuous:
             return continuous.evidence(source.demos, path, intentions=analysis.intentions, seed=seed, **shared)
         known: dict[str, Any] = {"mdp": source.mdp, "events": source.events, "covariates": source.covariates}
-        return study.evidence(source.demos, analysis, path, cloning=cloning, **known, **shared)
+        return study.evidence(source.demos, analysis, path, cloning=cloning, quick=quick, **known, **shared)
 
     with cluster(cut.scheduler):
         folder.make(

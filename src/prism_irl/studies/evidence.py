@@ -65,6 +65,7 @@ def evidence(
     *,
     surrogates: int = MOST,
     cloning: bool = False,
+    quick: bool = False,
     mdp: MDP | None = None,
     jobs: int = 1,
     events: null.Events | None = None,
@@ -72,12 +73,14 @@ def evidence(
     title: str = "Are there intentions?",
     on_part: OnWork | None = None,
 ) -> dict[str, Any]:
-    """Test, write metrics.json, table.csv and figures, and return the metrics."""
+    """Test, write metrics.json, table.csv and figures, and return the metrics.
+
+    A ``quick`` test is made on simulations of one habit alone.
+    """
     cache = folder / "cache"
     cache.mkdir(exist_ok=True)
-    tested = null.run(
-        demos, analysis, surrogates=surrogates, mdp=mdp, jobs=jobs, cache=cache, events=events, on_part=on_part
-    )
+    shared: dict[str, Any] = {"surrogates": surrogates, "mdp": mdp, "jobs": jobs, "cache": cache, "events": events}
+    tested = null.run(demos, analysis, **shared, others=0 if quick else null.OTHERS, on_part=on_part)
     cloned = _cloning(demos, analysis, mdp, jobs, cache) if cloning else None
     rows = budget(tested, cloned)
     found, remarks = summary(tested), notes(tested)
@@ -89,7 +92,7 @@ def evidence(
         for row in found["covariates"]
     ]
     result = {
-        **results.heading(title, demos, folds=analysis.folds, experiment="evidence"),
+        **results.heading(title, demos, folds=analysis.folds, quick=quick, experiment="evidence"),
         "evidence": found,
         "budget": [row._asdict() for row in rows],
         "notes": [*remarks[:-1], *told, remarks[-1]],
@@ -209,17 +212,21 @@ def notes(tested: EvidenceResult) -> list[str]:
         for event, own in found["alignments"].items()
     ]
     shrinkage = found["shrinkage"]
+    starts = "one start" if analysis.starts == 1 else f"{analysis.starts} starts"
     lively = (
         f"Surrogates are simulated from a habit whose rare contexts are worth {shrinkage['chosen']:g} steps of shorter "
         f"ones (the likeliest habit: {shrinkage['fitted']:g}), so that memory is worth as much in them as in the data."
     )
     if shrinkage["moves"]:
         lively += f" With other strengths, gains of simulations are on average: {_moves(found)}."
+    looked_at = len(tested.rows[Task(0, "goals")]["trajectories"]) if tested.places else len(tested.demos)
+    if looked_at < len(tested.demos):
+        lively += f" Goals were looked for in {looked_at:,} of {len(tested.demos):,} trajectories."
     return [
         *(finding.text for finding in sentences(found)),
         *aligned,
         f"{analysis.folds} folds over the {analysis.by}. Chains of {tried} intentions, with and without memory, "
-        f"{analysis.starts} starts each, stand beside the habit; validation trajectories inside every training fold "
+        f"{starts} each, stand beside the habit; validation trajectories inside every training fold "
         f"choose among them. {lively} Intervals are bootstraps over {unit}; the two questions share a level of "
         f"{LEVEL:g} (Holm).",
     ]

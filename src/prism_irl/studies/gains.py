@@ -66,6 +66,7 @@ class Analysis:
     by : what a fold keeps together
     starts, max_iterations : of every chain
     seed : the one source of randomness
+    goal_steps : steps of the trajectories that goals are fitted to at most; more of them are a sample
     """
 
     intentions: tuple[int, ...] = (2, 3)
@@ -74,6 +75,7 @@ class Analysis:
     starts: int = 2
     max_iterations: int = 40
     seed: int = 0
+    goal_steps: int = 40_000
 
     def __post_init__(self) -> None:
         if not self.intentions or min(self.intentions) < 2:
@@ -341,8 +343,6 @@ PREDICTABLE = 0.5
 FEWEST = 5
 """Places below which nothing is a way."""
 GOAL_FOLDS = 2
-MOST_STEPS = 40_000
-"""Steps of the trajectories that goals are fitted to at most; more of them are a sample."""
 SETTING, NOISE, HEAVY, STRENGTH = SETTINGS[2], 0.02, 0.01, 30.0
 """Where the search begins, the share of the habit in every policy, the weight from which a place is a goal, and the
 steps per state from which ways are practised."""
@@ -370,10 +370,10 @@ def _entropy(p: FloatArray) -> float:
     return float(-(p * np.log(np.maximum(p, 1e-300))).sum())
 
 
-def sample(demos: Demonstrations, seed: int) -> npt.NDArray[np.int64]:
-    """Trajectories that goals are fitted to, in order: all of them, or as many as `MOST_STEPS` steps."""
-    order = np.random.default_rng([seed, 7]).permutation(len(demos))
-    kept = order[np.cumsum(demos.lengths[order]) <= MOST_STEPS] if demos.n_steps > MOST_STEPS else order
+def sample(demos: Demonstrations, analysis: Analysis) -> npt.NDArray[np.int64]:
+    """Trajectories that goals are fitted to, in order: all of them, or as many as ``goal_steps`` steps."""
+    order = np.random.default_rng([analysis.seed, 7]).permutation(len(demos))
+    kept = order[np.cumsum(demos.lengths[order]) <= analysis.goal_steps]
     return np.sort(kept if len(kept) > GOAL_FOLDS else order[: GOAL_FOLDS + 1])
 
 

@@ -498,7 +498,7 @@ def _goals(
     everything: bool,
 ) -> dict[str, Any]:
     """G₂ over both folds."""
-    kept = gains.sample(demos, analysis.seed)
+    kept = gains.sample(demos, analysis)
     data = demos.subset(kept)
     found, goals = gains.goal_gains(data, places, mdp, analysis, memory)
     row: dict[str, Any] = {"gain": float(found.sum() / data.n_steps), "goals": goals}
