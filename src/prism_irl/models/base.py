@@ -72,23 +72,18 @@ class Parametrised:
         return self._defaults()[name]
 
     @classmethod
+    @cache  # a hundred fits side by side ask thousands of times
     def _defaults(cls) -> dict[str, Any]:
         """Parameters of the constructor in alphabetical order, and their defaults."""
-        return _defaults_of(cls)  # type: ignore[arg-type]  # a class can be hashed
+        given = inspect.signature(cls.__init__).parameters
+        named = [name for name, one in given.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+        return {name: given[name].default for name in sorted(named) if name != "self"}
 
     def __sklearn_tags__(self) -> Any:
         """Those of any estimator."""
         from sklearn.base import BaseEstimator
 
         return BaseEstimator.__sklearn_tags__(self)
-
-
-@cache
-def _defaults_of(cls: type) -> dict[str, Any]:
-    """Read once for every class: a hundred fits side by side ask thousands of times."""
-    given = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
-    named = [name for name, one in given.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-    return {name: given[name].default for name in sorted(named) if name != "self"}
 
 
 def not_fitted(message: str) -> Exception:

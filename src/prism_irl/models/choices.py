@@ -244,8 +244,7 @@ class _Search:
         return TabularPolicies(n_intentions, self.train.n_actions, contexts, self.train.valid_actions, **settings)
 
     def _remember(self, intentions: int, length: int, backoff: float, score: float) -> None:
-        row = {"intentions": intentions, "length": length, "backoff": backoff, "log_likelihood": score}
-        self.tried.append(row)
+        self.tried.append({"intentions": intentions, "length": length, "backoff": backoff, "log_likelihood": score})
 
 
 FloatArray = npt.NDArray[np.float64]
@@ -304,7 +303,15 @@ def left_out(demos: Demonstrations, seed: int, most: int = FOLDS) -> list[npt.ND
 
 def _accuracy(rewards: RewardModel, data: list[Prepared], n_intentions: int) -> float:
     """Mean share of the labelled steps that are right, over the parts left out."""
-    counts = [_counts(rewards, part, n_intentions) for part in data]
+    counts = []  # what a chain and policies learn from the labels of each part, and its steps (K,)
+    for part in data:
+        weights, known = _weights(part.demos, n_intentions), part.demos.partial_labels
+        assert known is not None
+        both = (known[:-1] >= 0) & (known[1:] >= 0) & ~part.demos.first_steps[1:]
+        moves = np.zeros((n_intentions, n_intentions))
+        np.add.at(moves, (known[:-1][both], known[1:][both]), 1.0)
+        own_chain = Stats(initial=weights[part.demos.first_steps].sum(axis=0), transitions=moves)
+        counts.append((own_chain, rewards.statistics(part, weights), weights.sum(axis=0)))
     whole_chain, whole, sizes = (sum(values[1:], values[0]) for values in zip(*counts, strict=True))
     chain, found = MarkovChain(n_intentions), []
     for part, (own_chain, own, own_sizes) in zip(data, counts, strict=True):
@@ -319,17 +326,6 @@ def _accuracy(rewards: RewardModel, data: list[Prepared], n_intentions: int) -> 
         assert known is not None
         found.append(float((beliefs.argmax(axis=1) == known)[known >= 0].mean()))
     return float(np.mean(found))
-
-
-def _counts(rewards: RewardModel, data: Prepared, n_intentions: int) -> tuple[Any, Any, Any]:
-    """What a chain and policies learn from the labels of some trajectories: statistics of both, and steps (K,)."""
-    weights, known = _weights(data.demos, n_intentions), data.demos.partial_labels
-    assert known is not None
-    both = (known[:-1] >= 0) & (known[1:] >= 0) & ~data.demos.first_steps[1:]
-    moves = np.zeros((n_intentions, n_intentions))
-    np.add.at(moves, (known[:-1][both], known[1:][both]), 1.0)
-    chain = Stats(initial=weights[data.demos.first_steps].sum(axis=0), transitions=moves)
-    return chain, rewards.statistics(data, weights), weights.sum(axis=0)
 
 
 def _weights(demos: Demonstrations, n_intentions: int) -> FloatArray:

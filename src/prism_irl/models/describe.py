@@ -61,7 +61,11 @@ def describe(
         table = Table(data, None, np.arange(data.n_steps), states, actions, None)
     demos, K = table.demonstrations, model.n_intentions
     found = infer_once(model, demos)
-    validation = _validation_trajectories(model, demos)
+    asked = model.get_params()
+    fraction, seed = asked.get("validation_fraction", 0.0), asked.get("seed", 0)
+    validation = np.zeros(demos.n_trajectories, bool)  # trajectories that EM did not train on
+    if model.starts_ is not None and fraction > 0 and len(demos) > 1:
+        validation[demos.split_indices(fraction, seed=seed)[0]] = True
     shown = _shown(model, demos, found, {n: np.asarray(at) for n, at in (events or {}).items()}, layout)
     rewards, values = on_map(model, shown.demos, shown.probabilities)
     continuous = demos.action_space.continuous
@@ -130,7 +134,7 @@ def describe(
         },
         shown=shown,
         movement=_movement(demos, found, K, stable),
-        checks=check(model, demos, found.labels, simulations=simulations, seed=model.get_params().get("seed", 0))
+        checks=check(model, demos, found.labels, simulations=simulations, seed=seed)
         if simulations and not continuous
         else None,
         notes=tuple(notes),
@@ -220,16 +224,6 @@ def em_course(model: IntentionModel) -> dict[str, Any] | None:
         "seconds": sum(start["seconds"] for start in model.starts_),
         "starts": len(model.starts_),
     }
-
-
-def _validation_trajectories(model: IntentionModel, demos: Demonstrations) -> BoolArray:
-    """Trajectories that EM did not train on, (n_trajectories,); none of a method without starts, which is given all."""
-    chosen = np.zeros(demos.n_trajectories, bool)
-    asked = model.get_params()
-    fraction = asked.get("validation_fraction", 0.0)
-    if model.starts_ is not None and fraction > 0 and len(demos) > 1:
-        chosen[demos.split_indices(fraction, seed=asked.get("seed", 0))[0]] = True
-    return chosen
 
 
 def _without_goals(state_rewards: FloatArray | None) -> list[str]:

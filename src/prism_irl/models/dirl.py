@@ -99,7 +99,12 @@ class DIRL(IntentionModel):
             for variable, adam in turns:
                 for _ in range(self.steps_per_round):
                     slope, rho = gradient(world, counts, np.exp(solution.log_policies), rho, ACCURACY)
-                    variable.grad = -self._ascent(variable is weights, torch.from_numpy(slope), weights, maps)
+                    ascent = torch.from_numpy(slope)
+                    if variable is weights:  # and the pull of the random walk
+                        walk = torch.diff(weights, dim=0, prepend=weights[:1], append=weights[-1:]) / self.sigma**2
+                        variable.grad = -(ascent @ maps.T + torch.diff(walk, dim=0))
+                    else:
+                        variable.grad = -(weights.T @ ascent - 2 * self.l2 * maps)
                     adam.step()
                     solution = plan(world, (weights @ maps).numpy(), solution.values, tolerance=ACCURACY)
             self.monitor_.append({"round": round_ + 1.0, **self._objective(counts, solution, weights, maps)})
@@ -112,16 +117,6 @@ class DIRL(IntentionModel):
         demos.with_valid_actions(mdp.valid_actions)  # an action that the MDP does not know is an error, and says where
         both = mdp.valid_actions if demos.valid_actions is None else mdp.valid_actions & demos.valid_actions
         return MDP(mdp.transitions, self.discount, both)
-
-    def _ascent(self, of_weights: bool, slope: torch.Tensor, weights: torch.Tensor, maps: torch.Tensor) -> torch.Tensor:
-        """Gradient of the log posterior with respect to the weights (T, M) or to the maps (M, S)."""
-        if not of_weights:
-            return weights.T @ slope - 2 * self.l2 * maps
-        pull = torch.zeros_like(weights)
-        steps = (weights[1:] - weights[:-1]) / self.sigma**2
-        pull[:-1] += steps
-        pull[1:] -= steps
-        return slope @ maps.T + pull
 
     def _objective(
         self, counts: FloatArray, solution: Plan, weights: torch.Tensor, maps: torch.Tensor

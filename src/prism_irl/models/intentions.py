@@ -315,24 +315,11 @@ class Intentions(Settings, FittedPair):  # noqa: D101
     ) -> None:
         """Keep the best start, and do what only has to be done once."""
         best = max(fitted, key=lambda start: start.score)
-        self._keep(best, fitted, train)
-        self.mdp_ = self._dynamics
-        ending = RunningFit(self, best, train, validation, self._prepare(demos))
-        if self.recount and validation is not None:
-            # Count the policies once more on all trajectories, now that validation has decided what it had to decide.
-            best.rewards.m_step(ending.data, ending.responsibilities(ending.data))
-        best.rewards.finish(ending)
-        best.switching.finish(ending)
-        self.validation_counted_ = ending.counted_validation
-        self._learn_rewards(demos)
-
-    def _keep(self, best: em.Start, fitted: list[em.Start], train: Prepared) -> None:
         self.switching_, self.rewards_model_ = best.switching, best.rewards
-        self.converged_ = best.monitor.converged
+        self.converged_, self.n_iterations_ = best.monitor.converged, best.monitor.best
         by_validation = bool(self.choice_) and not self.reward_options.labels_choose
         chosen = ["memory"] * bool(self.history_choice_) + ["prior of the policies"] * by_validation
         self.validation_chose_ = chosen + best.chosen_by_validation(len(fitted))
-        self.n_iterations_ = best.monitor.best
         self.monitor_ = [{"start": start.index, **row} for start in fitted for row in start.monitor.rows]
         self.starts_ = [
             {"score": start.score, "iterations": len(start.monitor.rows) - 1, "converged": start.monitor.converged}
@@ -343,6 +330,15 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         labels = [em.labels(s.switching, s.rewards, train) for s in (best, *equals)] if equals else []
         self.agreement_ = agreement(labels) if equals else None
         self.n_equal_starts_ = len(equals) + 1
+        self.mdp_ = self._dynamics
+        ending = RunningFit(self, best, train, validation, self._prepare(demos))
+        if self.recount and validation is not None:
+            # Count the policies once more on all trajectories, now that validation has decided what it had to decide.
+            best.rewards.m_step(ending.data, ending.responsibilities(ending.data))
+        best.rewards.finish(ending)
+        best.switching.finish(ending)
+        self.validation_counted_ = ending.counted_validation
+        self._learn_rewards(demos)
 
     # -- checks ----------------------------------------------------------------------------------------------------
 

@@ -112,6 +112,13 @@ def contrast(
     tests = _tests(model, counts, estimated, plan.cells, tried, seed)
     if not enough:  # a p that cannot become small says nothing, and a list of them invites to pick
         tests = [test | {"p": None, "p_adjusted": None} for test in tests]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = estimated.over / estimated.under
+    rows = [
+        {"unit_of": name, "level": level, **_entry(measure), "value": float(x) if np.isfinite(x) else None}
+        for name, level, own_values in zip(plan.names, plan.cells.level.tolist(), values, strict=True)
+        for measure, x in zip(estimated.measures, own_values, strict=True)
+    ]
     result: dict[str, Any] = {
         "by": by,
         "unit": unit_name,
@@ -129,7 +136,7 @@ def contrast(
         "tests": [test | {"groups": list(levels)} for test in tests],
         "state_names": demos.state_names,
         "occupancy": _shares(counts, plan.cells),
-        "per_unit": _per_unit(estimated, plan),
+        "per_unit": rows,
     }
     if len(levels) > 2:  # p adjusted for the questions of a pair, times the number of pairs
         pairs = list(combinations(levels, 2))
@@ -260,18 +267,6 @@ def _effects(counts: Counts, cells: Cells) -> FloatArray:
             return np.full(own.shape[1], np.nan)
         spread = np.sqrt(((n - 1) * np.nanvar(one, 0, ddof=1) + (m - 1) * np.nanvar(two, 0, ddof=1)) / (n + m - 2))
         return np.asarray((np.nanmean(two, 0) - np.nanmean(one, 0)) / spread * (1 - 3 / (4 * (n + m) - 9)))
-
-
-def _per_unit(counts: Counts, plan: Design) -> list[dict[str, Any]]:
-    """Values of every unit under its condition, for the figures and tables."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        own = counts.over / counts.under
-    rows = []
-    for c, (name, level) in enumerate(zip(plan.names, plan.cells.level.tolist(), strict=True)):
-        for m, measure in enumerate(counts.measures):
-            value = float(own[c, m]) if np.isfinite(own[c, m]) else None
-            rows.append({"unit_of": name, "level": level, **_entry(measure), "value": value})
-    return rows
 
 
 # -- intervals that count how sure the fit is: animals are drawn, and the model is fitted again ------------------------
