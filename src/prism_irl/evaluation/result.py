@@ -135,36 +135,22 @@ class FitResult:
     def to_json(self) -> dict[str, Any]:
         """metrics.json, but for the numbers of intervals, of which the long ones stand in a table."""
         found: dict[str, Any] = {
-            "method": self.method,
-            "pair": self.pair,
-            "n_intentions": self.n_intentions,
+            **{name: getattr(self, name) for name in ("method", "pair", "n_intentions")},
             "n_trajectories": self.demos.n_trajectories,
             "n_steps": self.demos.n_steps,
             **self.scores,
-            "validation_chose": self.choices["validation_chose"],
-            "references": self.references,
-            "leaks": self.leaks,
-            "density": self.density,
-            "looks_ahead": self.looks_ahead,
-            **{key: value for key, value in self.choices.items() if key != "validation_chose"},
+            **{name: getattr(self, name) for name in ("references", "leaks", "density", "looks_ahead")},
+            **self.choices,
             "mean_dwell": self.dwell.mean,
             **({} if self.step_seconds is None else {"step_seconds": self.step_seconds}),
-            "agreement": self.agreement,
-            "n_equal_starts": self.n_equal_starts,
-            "em": self.em,
-            "usage": self.usage,
+            **{name: getattr(self, name) for name in ("agreement", "n_equal_starts", "em", "usage")},
             "dwell_per_intention": self.dwell.per_intention,
             **self.labelled,
         }
         if self.goals is not None:
             places = self.goals.drop(columns="intention")
             found["goals"] = {"names": list(places.columns), "places": places.to_numpy().tolist()}
-        if self.tokens:
-            found["tokens"] = True
-        if self.evidence is not None:
-            found["evidence"] = dict(self.evidence)
-        if self.data_notes is not None:
-            found["data_notes"] = list(self.data_notes)
-        if self.notes:
-            found["notes"] = list(self.notes)
-        return found
+        found |= {"tokens": True} if self.tokens else {}
+        found |= {} if self.evidence is None else {"evidence": dict(self.evidence)}
+        found |= {} if self.data_notes is None else {"data_notes": list(self.data_notes)}
+        return found | ({"notes": list(self.notes)} if self.notes else {})

@@ -240,14 +240,14 @@ def move_table(demos: Demonstrations) -> pd.DataFrame:
     return table.iloc[np.argsort(rows, kind="stable")].reset_index(drop=True)
 
 
-def seen_in_words(demos: Demonstrations, rare: int = 5) -> str:
+def seen_in_words(demos: Demonstrations) -> str:
     """How often the pairs behind estimated dynamics were seen, in a sentence."""
     counts = pair_counts(demos)
     exists = counts if demos.valid_actions is None else counts[demos.valid_actions]
     there = exists[exists > 0]
     return (
         f"Dynamics are counted from the data: {len(there):,} of {exists.size:,} pairs of state and action were seen, "
-        f"{int((there < rare).sum()):,} of them fewer than {rare} times (dynamics.csv)."
+        f"{int((there < RARE).sum()):,} of them fewer than {RARE:.0f} times (dynamics.csv)."
     )
 
 

@@ -97,9 +97,6 @@ class TabularReference(IntentionModel):
         self.contexts_ = contexts
         self.table_ = TabularPolicies(1, demos.n_actions, contexts, demos.valid_actions, **settings)
 
-    def _count(self, demos: Demonstrations) -> None:
-        self.table_.m_step(Prepared.of(demos, self.contexts_), np.ones((demos.n_steps, 1)))
-
     def _state(self) -> dict[str, Any]:
         """Contexts and table."""
         contexts = storage.prefixed("contexts", self.contexts_.state())
@@ -148,13 +145,7 @@ class Uniform(TabularReference):
 
 @dataclass(eq=False, repr=False)
 class Empirical(TabularReference):
-    """Frequency of each action in each state: one intention without memory.
-
-    Parameters
-    ----------
-    smoothing : float
-        Pseudo-count of every valid action in every state.
-    """
+    """Frequency of each action in each state (with a pseudo-count of each valid one): one intention without memory."""
 
     smoothing: float = 0.01
 
@@ -163,7 +154,7 @@ class Empirical(TabularReference):
         check_numbers(self, {"smoothing": 0})
         demos = with_valid_actions_of(mdp, demos)
         self._set_table(demos, Contexts(demos.n_states), smoothing=self.smoothing)
-        self._count(demos)
+        self.table_.m_step(Prepared.of(demos, self.contexts_), np.ones((demos.n_steps, 1)))
         return self
 
 
@@ -256,13 +247,12 @@ class NGram(TabularReference):
         contexts = Contexts.fit(demos, levels_of(self.length_, self.reads_), self.reads_)
         settings = {"smoothing": self.smoothing, "backoff": self.backoff_}
         self._set_table(demos, contexts, **settings)
-        self.kernels_ = None
+        self.kernels_, data = None, Prepared.of(demos, contexts)
         if self.individuals:
             strength = self.own_strength if own is None else own
             self.table_.accents = find_accents(demos, parts, contexts, **settings, strength=strength)
-        self._count(demos)
+        self.table_.m_step(data, np.ones((demos.n_steps, 1)))
         if kernels:
-            data = Prepared.of(demos, contexts)
             base = leave_one_out(self.table_, data)
             accents = self.table_.accents
             self.kernels_ = fit_kernels(demos, base if accents is None else base * accents.along(data))
@@ -330,11 +320,7 @@ class NGram(TabularReference):
 
 
 class WorldOracle(IntentionModel):
-    """The exact Bayes filter and smoother of the generating process: nothing to fit, nothing can beat it.
-
-    ``world`` has the true ``policies`` (K, S, A), and beliefs ``oracle(demos)`` with ``action_proba`` (n, A) and
-    ``smoothed`` (n, K).
-    """
+    """The exact Bayes filter and smoother of the generating process: nothing to fit, nothing can beat it."""
 
     def __init__(self, world: Any) -> None:
         self.world = world

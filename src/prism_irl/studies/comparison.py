@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,8 +20,6 @@ from prism_irl.studies.cross_validation import Extra, OnFit, compare_best_two, c
 from prism_irl.studies.intervals import scoring, write_score_intervals
 
 SPLIT_SEED = 0
-EXEMPLARS = Path("cache", "exemplars")
-"""Where a run keeps its fits to all data."""
 
 
 def compare(
@@ -37,7 +34,6 @@ def compare(
     mdp: MDP | None = None,
     extra: Extra | None = None,
     title: str = "Comparison of methods",
-    fresh: bool = False,
     on_fit: OnFit | None = None,
     events: Mapping[str, Any] | None = None,
     layout: Mapping[str, Any] | None = None,
@@ -52,7 +48,7 @@ def compare(
     The best predictor with several intentions is fitted once more, to all data, for the interactive part of the
     report; ``events`` ({name: (n,) bool}) are marked there, ``layout`` says where states lie, and it is simulated so
     many times beside the data (``simulations``). Finished fits are remembered in ``folder/cache``, so that an
-    interrupted comparison goes on where it stopped; ``fresh`` forgets them first.
+    interrupted comparison goes on where it stopped.
     """
     _check(methods, seeds, jobs)
     methods = with_references(methods, demos)
@@ -60,10 +56,6 @@ def compare(
     demos.fold_indices(folds, by=by)  # refuses impossible folds before anything is written
     extra, cache = scoring(demos, intervals, extra), folder / "cache"
     cache.mkdir(exist_ok=True)
-    if fresh:
-        for remembered in cache.glob("?" * 32 + ".json"):
-            remembered.unlink()
-        shutil.rmtree(folder / EXEMPLARS, ignore_errors=True)
     split: dict[str, Any] = {"folds": folds, "seeds": range(seeds), "by": by, "split_seed": SPLIT_SEED}
     done = cross_validate(demos, methods, **split, mdp=mdp, jobs=jobs, extra=extra, cache=cache, on_fit=on_fit)
     result: dict[str, Any] = {
@@ -92,7 +84,7 @@ def compare(
         (folder / FILE).unlink(missing_ok=True)  # a page of an earlier comparison must not show its old one
         without_checks(folder)
         return result
-    ((_, model),) = fit_to_all([best.model], demos, mdp, folder=folder / EXEMPLARS)
+    ((_, model),) = fit_to_all([best.model], demos, mdp, folder=cache / "exemplars")
     name = f"{best.name}, the best predictor here with several intentions"
     shown: dict[str, Any] = {"events": events, "layout": layout, "simulations": simulations}
     results.write_exemplar(folder, demos, model, name=name, how=results.ALL_DATA, **shown)
@@ -116,9 +108,9 @@ def _check(methods: Sequence[Method], seeds: int, jobs: int) -> None:
     names = [method.id for method in methods]
     if not names:
         raise InputError("There is no method to compare; name at least one.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"The method {twice!r} appears twice; name each once.")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"The method {name!r} appears twice; name each once.")
     if seeds < 1:
         raise InputError(f"The number of seeds is {seeds}; give at least 1.")
     if jobs == 0:
@@ -127,9 +119,8 @@ def _check(methods: Sequence[Method], seeds: int, jobs: int) -> None:
 
 def density_note(result: dict[str, Any]) -> list[str]:
     """Say what the numbers of continuous data are."""
-    if not result.get("density"):
-        return []
-    return ["Scores are log densities of the commands in their own units: compare them with densities alone."]
+    said = "Scores are log densities of the commands in their own units: compare them with densities alone."
+    return [said] if result.get("density") else []
 
 
 def best_two_note(result: dict[str, Any]) -> list[str]:

@@ -241,7 +241,7 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
     if not candidates:
         raise InputError("There is no number of intentions to choose from; give at least one.")
     best, limit = likelihood_limit(candidates)
-    if refused(evidence):
+    if evidence is not None and not evidence["found"]:
         recommended = min(candidates)
     else:
         pool = [c for k, c in candidates.items() if 1 < k <= limit and c.lasts and c.agreement is not None]
@@ -253,15 +253,10 @@ def choose(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | No
     return Choice(best, limit, recommended, _choice_words(candidates, evidence, limit, recommended))
 
 
-def refused(evidence: Mapping[str, Any] | None) -> bool:
-    """Whether the test against a habit was made, and has not found anything."""
-    return evidence is not None and not evidence["found"]
-
-
 def _choice_words(candidates: Mapping[int, Candidate], evidence: Mapping[str, Any] | None, limit: int, k: int) -> str:
     chosen = candidates[k]
     said = [_finding(chosen, evidence)]
-    no = refused(evidence)
+    no = evidence is not None and not evidence["found"]  # tested against a habit, in vain
     if k > 1 and evidence is None:
         said.append("This was not tested against a habit without intentions (--surrogates 199).")
     others = sorted(other for other in candidates if 1 < other <= limit and other != k)
@@ -281,11 +276,11 @@ def _choice_words(candidates: Mapping[int, Candidate], evidence: Mapping[str, An
 
 def _finding(chosen: Candidate, evidence: Mapping[str, Any] | None) -> str:
     k = chosen.n_intentions
-    if evidence is not None and refused(evidence):
+    if evidence is not None and not evidence["found"]:
         return " ".join(finding.text for finding in sentences(evidence)[: 1 if evidence.get("decided", True) else 2])
     if k == 1:
         return "The data identifies one intention: no larger number predicts better and lasts."
-    tested = f" {sentences(evidence)[0].text}" if evidence is not None and evidence["found"] else ""
+    tested = "" if evidence is None else f" {sentences(evidence)[0].text}"
     shares = ", ".join(f"{100 * share:.0f}%" for share in chosen.use)
     facts = (
         f"labellings from disjoint halves of the data agree to {_number(chosen.agreement)} (1 is the same cut, "
