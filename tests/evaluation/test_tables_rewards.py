@@ -19,7 +19,6 @@ from prism_irl.evaluation.tables import (
     intention_table,
     on_map,
     state_rewards,
-    where_identified,
 )
 from prism_irl.mdp import MDP
 from prism_irl.models import registry
@@ -80,13 +79,14 @@ def test_goals_stay_places(corridor: Demonstrations) -> None:
 
 
 def test_few_choices_identify_nothing(corridor: Demonstrations) -> None:
-    counts = choice_counts(corridor, np.ones((600, 1)))
-    assert counts.sum() == 600
-    model = SimpleNamespace(n_intentions=1, n_states_=4, n_actions_=2, rewards_=np.zeros((1, 4, 2)))
-    found = explanation(model)
+    p = np.ones((600, 1))
+    assert choice_counts(corridor, p).sum() == 600
+    policies = np.full((1, 4, 2), 0.5)
+    model = SimpleNamespace(n_intentions=1, n_states_=4, n_actions_=2, rewards_=np.zeros((1, 4, 2)), policies_=policies)
+    p[corridor.states == 1] = (RARE - 0.1) / (corridor.states == 1).sum()
+    found = intention_table(model, corridor, p)
     assert found is not None
-    counts[0, 1] = [RARE / 2, RARE / 2 - 0.1]
-    assert where_identified(found, corridor, counts).tolist() == [[False, False, True, False]]
+    assert found.groupby("state").identified.first().tolist() == [False, False, True, False]
 
 
 @settings(max_examples=30, deadline=None)

@@ -72,16 +72,6 @@ def leaves_choice(demos: Demonstrations) -> BoolArray:
     return np.asarray(demos.valid_actions.sum(axis=1) > 1)
 
 
-def where_identified(found: Explanation, demos: Demonstrations, counts: FloatArray) -> BoolArray:
-    """States (K, S) whose reward the data decide: chosen in `often_enough`, and not the 0 of a place without a choice.
-
-    A reward that is not level (goals, which are places on purpose) is decided in a dead end by the choices that lead
-    there.
-    """
-    elsewhere = np.abs(found.rewards).max(axis=-1) > 0
-    return np.asarray(often_enough(counts) & (leaves_choice(demos) | elsewhere))
-
-
 MAX_STATES = 400
 """A map with more places is a fog."""
 
@@ -162,7 +152,9 @@ def intention_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayL
     found: dict[str, npt.NDArray[Any]] = {"steps": steps, "policy": policies[:, :S], "advantage": advantage}
     if (why := explanation(model)) is not None:
         often, no_choice = often_enough(steps)[..., None], ~leaves_choice(demos)[:, None]
-        found["identified"] = np.broadcast_to(where_identified(why, demos, steps)[..., None], (K, S, A))
+        # A reward that is not level (goals, places on purpose) is decided in a dead end by the choices that lead there.
+        decided = often & (~no_choice | (np.abs(why.rewards).max(axis=-1, keepdims=True) > 0))
+        found["identified"] = np.broadcast_to(decided, (K, S, A))
         found["reward"] = np.where(often | no_choice, why.rewards, np.nan)
         if why.q is not None:
             found["q"] = np.where(often, why.q, np.nan)

@@ -70,7 +70,7 @@ def describe(
     rewards, values = on_map(model, shown.demos, shown.probabilities)
     continuous = demos.action_space.continuous
     cut = segments(found.labels, demos.offsets)
-    goals = tables.goal_table(model, demos)
+    goals = tables.goal_table(model, demos) if demos.state_space.continuous else None
     rows = tables.cell_table if continuous else tables.intention_table
     distances = None if model.rewards_model_ is None else model.rewards_model_.distances
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]

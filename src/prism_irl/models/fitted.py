@@ -216,17 +216,16 @@ class FittedPair(IntentionModel):
         self._check_simulable()
         if n_trajectories < 1 or length < 1:
             raise InputError("Simulate at least one trajectory of at least one step.")
-        walk, generator = self._walk(n_trajectories), np.random.default_rng(seed)
+        walk = Walk(self.switching_, self.rewards_model_, self.contexts_, self.device_, n_trajectories)
+        generator = np.random.default_rng(seed)
         return simulate(walk, self.mdp_, self.start_states_, length=length, generator=generator)
-
-    def _walk(self, n_trajectories: int, who: IntArray | None = None) -> Walk:
-        return Walk(self.switching_, self.rewards_model_, self.contexts_, self.device_, n_trajectories, who)
 
     def chooser(self, demos: Demonstrations, trajectories: IntArray) -> PairChooser:
         """Chooses by the predictive distribution."""
         self._check_simulable()
         who = None if self.accents_ is None else self.accents_.who(demos)[trajectories]
-        return PairChooser(self._walk(len(trajectories), who))
+        pair = self.switching_, self.rewards_model_, self.contexts_, self.device_
+        return PairChooser(Walk(*pair, len(trajectories), who))
 
     def _check_simulable(self) -> None:
         self._check_fitted()
@@ -463,10 +462,3 @@ class FittedPair(IntentionModel):
         m, p, blocks = self.motion_shape_
         design = np.zeros((1, m, p)) if p else None
         return demos.with_commands(np.zeros((1, m)), design, noise_blocks=blocks)
-
-
-def motion_shape(demos: Demonstrations) -> tuple[int, int, tuple[int, ...]] | None:
-    """Dimensions of the commands, design vectors (0: none) and noise blocks; None where there are no commands."""
-    if demos.motions is None:
-        return None
-    return demos.motions.shape[1], 0 if demos.design is None else demos.design.shape[2], demos.noise_blocks or ()

@@ -39,7 +39,7 @@ from prism_irl.models.default import (
     suits_phases,
     usual_pair,
 )
-from prism_irl.models.fitted import SOLVED, FittedPair, motion_shape
+from prism_irl.models.fitted import SOLVED, FittedPair
 from prism_irl.models.settings import Settings
 from prism_irl.rewards import REWARDS
 from prism_irl.rewards.base import Fit, Problem, RewardModel
@@ -277,7 +277,10 @@ class Intentions(Settings, FittedPair):  # noqa: D101
             self.__dict__.pop(name, None)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         self.n_observations_ = 0 if demos.observations is None else demos.observations.shape[1]
-        self.motion_shape_ = motion_shape(demos)
+        y, design = demos.motions, demos.design
+        self.motion_shape_ = None
+        if y is not None:
+            self.motion_shape_ = y.shape[1], 0 if design is None else design.shape[2], demos.noise_blocks or ()
         self.valid_actions_ = demos.valid_actions
         self.history_length_, self.backoff_, self.history_choice_ = chosen_history(self, demos)[:3]
         self.contexts_ = demos.with_history(self.history_length_)
@@ -367,23 +370,6 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         if K is not None:
             switching.check(K)
         rewards.check(demos, K)
-        self._check_memory(rewards, demos)
-        if K is not None:
-            check_known(demos, K)
-            if switching.once and (where := out_of_order(demos, range(K))) is not None:
-                words = f"{where[0].upper()}{where[1:]}"
-                raise InputError(f"{words}: correct that label, or choose a chain without order (--switching markov).")
-        if demos.state_space.continuous:
-            return  # their cells are not known yet
-        limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)
-        pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
-        if K is not None and pairs < K:
-            raise InputError(
-                f"{K} intentions cannot be told apart: only {pairs} different (state, action) pairs occur; ask for "
-                "fewer intentions or give more data."
-            )
-
-    def _check_memory(self, rewards: RewardOptions, demos: Demonstrations) -> None:
         if self.history != "auto":
             halves.check_numbers(self, {"history": 1}, integer=True)
         if self.backoff != "auto":
@@ -401,6 +387,20 @@ class Intentions(Settings, FittedPair):  # noqa: D101
             raise InputError(
                 "With smoothing=0 an action that was never seen has probability 0, and no validation trajectory can be "
                 "scored; set a small smoothing such as 0.01, or validation_fraction=0."
+            )
+        if K is not None:
+            check_known(demos, K)
+            if switching.once and (where := out_of_order(demos, range(K))) is not None:
+                words = f"{where[0].upper()}{where[1:]}"
+                raise InputError(f"{words}: correct that label, or choose a chain without order (--switching markov).")
+        if demos.state_space.continuous:
+            return  # their cells are not known yet
+        limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)
+        pairs = len(np.unique(demos.states.astype(np.int64) * demos.n_actions + demos.actions))
+        if K is not None and pairs < K:
+            raise InputError(
+                f"{K} intentions cannot be told apart: only {pairs} different (state, action) pairs occur; ask for "
+                "fewer intentions or give more data."
             )
 
     @classmethod
@@ -448,11 +448,7 @@ class RunningFit(Fit):
         chain = chain.to(self.model.device_)
         return em.short_run(chain, rewards, self.train, len(self.powers), powers=self.powers), chain
 
-    def run_fixed(
-        self, data: Prepared, emission: FloatArray, iterations: int, *, places: FloatArray | None = None
-    ) -> tuple[float, Any]:
-        """See `starts.fixed_run`."""
-        return starts.fixed_run(data, emission, iterations, places=places)
+    run_fixed = staticmethod(starts.fixed_run)
 
     def responsibilities(self, data: Prepared, *, partial_labels: bool = True) -> FloatArray:
         """Of the components as they are."""

@@ -234,23 +234,20 @@ def methods(identifiers: str, n_intentions: int | None = None, **options: Any) -
 # -- classes, for saved models -----------------------------------------------------------------------------------------
 
 
-def _classes() -> dict[str, str]:
-    """Class name → where it is, of every method of this package."""
-    places = (entry.where.partition(":") for entry in NAMED.values())
-    return {names.split(".")[0]: f"{module}:{names.split('.')[0]}" for module, _, names in places}
+_CLASSES = {entry.where.partition(":")[2].split(".")[0]: entry.where for entry in NAMED.values()}
+"""Class name → where it is, of every method of this package."""
 
 
 def class_name(model: type) -> str:
     """What a saved model calls its class: plain for ours, "module:Class" for those of others."""
-    inside = model.__module__.startswith("prism_irl.") and model.__name__ in _classes()
+    inside = model.__module__.startswith("prism_irl.") and model.__name__ in _CLASSES
     return model.__name__ if inside else f"{model.__module__}:{model.__qualname__}"
 
 
 def class_of(name: str) -> type[IntentionModel]:
     """Undo `class_name`, without importing anything that nobody but a file asks for."""
-    known = _classes()
-    if name in known:
-        return given_class(known[name])
+    if name in _CLASSES:
+        return given_class(f"{_CLASSES[name].partition(':')[0]}:{name}")
     module = name.partition(":")[0]
     if ":" not in name:
         raise InputError(f"There is no method of the class {name!r} in this version; use the version that wrote it.")

@@ -95,7 +95,7 @@ def annealing_powers() -> FloatArray:
 def random_responsibilities(demos: Demonstrations, n_intentions: int, generator: np.random.Generator) -> FloatArray:
     """Dirichlet(2) per (state, action), the same at all its visits."""
     per_pair = generator.dirichlet(np.full(n_intentions, 2.0), demos.n_states * demos.n_actions)
-    return np.asarray(per_pair[_pairs(demos)])
+    return np.asarray(per_pair[demos.states.astype(np.int64) * demos.n_actions + demos.actions])
 
 
 def window_responsibilities(demos: Demonstrations, n_intentions: int, generator: np.random.Generator) -> FloatArray:
@@ -103,9 +103,8 @@ def window_responsibilities(demos: Demonstrations, n_intentions: int, generator:
     length = int(generator.choice(WINDOW_LENGTHS))
     # A random phase per start moves the cuts, so that two window starts are not the same start.
     window = _windows(demos, length, generator.integers(length))
-    counts = sparse.csr_array(
-        (np.ones(demos.n_steps), (window, _pairs(demos))), shape=(window.max() + 1, demos.n_states * demos.n_actions)
-    )
+    pairs, size = demos.states.astype(np.int64) * demos.n_actions + demos.actions, demos.n_states * demos.n_actions
+    counts = sparse.csr_array((np.ones(demos.n_steps), (window, pairs)), shape=(window.max() + 1, size))
     counts.sum_duplicates()
     counts.indices, counts.indptr = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)  # for k-means
     sizes = np.asarray(counts.sum(axis=1)).ravel()
@@ -124,10 +123,6 @@ def _windows(demos: Demonstrations, length: int, shift: Any) -> IntArray:
 
 def _softened(labels: IntArray, n_intentions: int) -> FloatArray:
     return np.asarray(np.eye(n_intentions)[labels] * SURE + (1.0 - SURE) / n_intentions)
-
-
-def _pairs(demos: Demonstrations) -> IntArray:
-    return demos.states.astype(np.int64) * demos.n_actions + demos.actions
 
 
 def clusters(points: Any, k: int, seed: int, *, max_iter: int) -> IntArray:

@@ -53,14 +53,13 @@ class Walk:
 
     def joint(self, states: IntArray, policies: FloatArray, *observations: npt.NDArray[Any]) -> FloatArray:
         """p(z_t, a_t | past), (B, K, A)."""
-        return np.asarray(as_array(self.stream.joint(*self._read(states, policies, *observations))), dtype=np.float64)
+        read = (self.switching.reads(one, self.device) for one in (states, policies, *observations))
+        return np.asarray(as_array(self.stream.joint(*read)), dtype=np.float64)
 
     def take(self, actions: IntArray, evidence: FloatArray) -> FloatArray:
         """P(z_t | s_≤t, a_≤t), (B, K), after actions (B,) with log-evidence (B, K)."""
-        return np.asarray(as_array(self.stream.update(*self._read(actions, evidence))), dtype=np.float64)
-
-    def _read(self, *values: npt.NDArray[Any]) -> list[Any]:
-        return [self.switching.reads(one, self.device) for one in values]
+        read = (self.switching.reads(one, self.device) for one in (actions, evidence))
+        return np.asarray(as_array(self.stream.update(*read)), dtype=np.float64)
 
 
 class IntentionFilter:
