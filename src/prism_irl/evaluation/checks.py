@@ -176,9 +176,6 @@ def compare(
     )
 
 
-# -- the data among the simulations ------------------------------------------------------------------------------------
-
-
 def _statistic(about: About, values: FloatArray) -> Statistic | None:
     """A number of the data, first, and of the simulations; None where one of them has none too often."""
     data, others = values[0], values[1:][np.isfinite(values[1:])]

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from prism_irl.models.base import IntentionModel
 
 
-# -- segments ----------------------------------------------------------------------------------------------------------
-
-
 def boundary_f1(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike, tolerance: int = 1) -> float:
     """Return the F1 of predicted switch times, 0 to 1 (1 if neither side has any).
 
@@ -108,9 +105,6 @@ def segmentation_metrics(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLi
         "n_switches": n_switches(predicted, offsets),
         "true_n_switches": n_switches(true, offsets),
     }
-
-
-# -- helpers -----------------------------------------------------------------------------------------------------------
 
 
 def _matched_segments(true: ArrayLike, predicted: ArrayLike, offsets: ArrayLike) -> tuple[Segments, Segments]:

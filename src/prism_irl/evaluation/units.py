@@ -209,9 +209,6 @@ def interval(draws: FloatArray, n_units: int, groups: int = 1) -> FloatArray:
         return np.asarray(np.nanquantile(draws, quantiles(n_units, groups), axis=0))
 
 
-# -- counts ------------------------------------------------------------------------------------------------------------
-
-
 class Measure(NamedTuple):
     """Name of a number; whose it is (intention, or from one intention to another) and its unit."""
 

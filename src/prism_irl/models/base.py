@@ -243,8 +243,6 @@ class IntentionModel(Parametrised, ABC):
     report = report  # `models.reporting`
     summary = summary
 
-    # -- persistence -----------------------------------------------------------------------------------------------
-
     def _sizes(self) -> dict[str, int]:
         return {"n_states": self.n_states_, "n_actions": self.n_actions_}
 
@@ -270,8 +268,6 @@ class IntentionModel(Parametrised, ABC):
             if not name.endswith("_") or name.startswith("_"):
                 raise InputError(f"{name!r} is not something that a fit finds; restore the model's files or fit again.")
             setattr(self, name, np.asarray(tensor))
-
-    # -- checks ----------------------------------------------------------------------------------------------------
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_states_"):

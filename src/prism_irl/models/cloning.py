@@ -100,8 +100,6 @@ class BehaviourCloning(IntentionModel):
     device: str = "auto"
     seed: int = 0
 
-    # -- fitting ---------------------------------------------------------------------------------------------------
-
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Train on most trajectories, choose the epoch on the others; ``mdp`` is read for its valid actions only."""
         self._check_parameters()
@@ -180,8 +178,6 @@ class BehaviourCloning(IntentionModel):
         check_numbers(self, {"learning_rate": 0}, above=True)
         check_numbers(self, {"weight_decay": 0})
 
-    # -- inference -------------------------------------------------------------------------------------------------
-
     @torch.no_grad()
     def action_proba(self, demos: Demonstrations) -> FloatArray:
         """p(a | s_≤t, a_<t), (n, A)."""
@@ -190,8 +186,6 @@ class BehaviourCloning(IntentionModel):
         for batch in self._prepare(demos).batches:
             scatter(batch, self.network_(batch).exp(), proba)
         return proba.numpy()
-
-    # -- saving ----------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
         """Parameters of the network, valid actions among them."""

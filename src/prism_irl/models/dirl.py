@@ -74,8 +74,6 @@ class DIRL(IntentionModel):
     steps_per_round: int = 25
     seed: int = 0
 
-    # -- fitting ---------------------------------------------------------------------------------------------------
-
     def fit(self, demos: Demonstrations, mdp: MDP | None = None) -> Self:
         """Maximise the posterior of weights and maps; ``mdp`` is counted from the demonstrations when absent."""
         self._check_parameters()
@@ -142,8 +140,6 @@ class DIRL(IntentionModel):
         check_numbers(self, dict.fromkeys(("sigma", "learning_rate_maps", "learning_rate_weights"), 0), above=True)
         check_numbers(self, {"l2": 0})
 
-    # -- inference -------------------------------------------------------------------------------------------------
-
     def _positions(self, demos: Demonstrations) -> IntArray:
         return np.minimum(demos.step_index, len(self.weights_) - 1)
 
@@ -176,8 +172,6 @@ class DIRL(IntentionModel):
         """r_t(s), (T, S)."""
         self._check_fitted()
         return self.weights_ @ self.maps_
-
-    # -- saving ----------------------------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
         """Weights, maps and dynamics."""

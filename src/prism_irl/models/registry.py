@@ -123,9 +123,6 @@ _ESTIMATOR = NAMED["prism-past"].where
 VARIANT = re.compile(r"-(h\d+|hauto|ind|k\d+|rnn|lstm|gru|transformer)$")
 
 
-# -- looking up --------------------------------------------------------------------------------------------------------
-
-
 def pair(identifier: str) -> Entry:
     """The method behind "switching+rewards"; a pair that makes no sense is refused with its reason."""
     switching, _, rewards = (part.strip() for part in identifier.partition("+"))
@@ -231,9 +228,6 @@ def methods(identifiers: str, n_intentions: int | None = None, **options: Any) -
     return [method(name.strip(), n_intentions, **options) for name in identifiers.split(",") if name.strip()]
 
 
-# -- classes, for saved models -----------------------------------------------------------------------------------------
-
-
 _CLASSES = {entry.where.partition(":")[2].split(".")[0]: entry.where for entry in NAMED.values()}
 """Class name → where it is, of every method of this package."""
 
@@ -272,9 +266,6 @@ def given_class(given: type | str, saved: str | None = None) -> type[IntentionMo
     if saved is None:
         raise InputError(f"{given!r} is no method: a method is a subclass of prism_irl.models.base.IntentionModel.")
     return class_of(saved)
-
-
-# -- on disk: config.json (what was asked for) and model.safetensors (what was found), tied by a checksum --------------
 
 
 def save(model: IntentionModel, folder: str | Path, extra: dict[str, Any] | None = None) -> None:

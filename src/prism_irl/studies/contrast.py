@@ -269,9 +269,6 @@ def _effects(counts: Counts, cells: Cells) -> FloatArray:
         return np.asarray((np.nanmean(two, 0) - np.nanmean(one, 0)) / spread * (1 - 3 / (4 * (n + m) - 9)))
 
 
-# -- intervals that count how sure the fit is: animals are drawn, and the model is fitted again ------------------------
-
-
 class Renamed:
     """A fitted model whose intentions come in another order."""
 
@@ -334,9 +331,6 @@ def _difference(
     groups = np.stack([weights * ~plan.cells.second, weights * plan.cells.second])
     first, second = units.ratio(groups, counts)
     return np.asarray(second - first)
-
-
-# -- files in the run folder -------------------------------------------------------------------------------------------
 
 
 Rows = Sequence[Mapping[str, Any]]

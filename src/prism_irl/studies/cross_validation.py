@@ -297,9 +297,6 @@ def compare_best_two(
     return found | {"folds": n, "test": test}
 
 
-# -- fits to all data, whose maps and labels are looked at -------------------------------------------------------------
-
-
 Model = TypeVar("Model", bound=IntentionModel)
 
 

@@ -135,9 +135,6 @@ def summary(draws: FloatArray, n_units: int) -> dict[str, dict[str, FloatArray]]
     }
 
 
-# -- files in the run folder -------------------------------------------------------------------------------------------
-
-
 FOLDER = "imagined"
 CLEAR, NAMED = 12, 3
 

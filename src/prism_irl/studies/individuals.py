@@ -182,9 +182,6 @@ def in_words(found: dict[str, Any], *, compared: bool = True) -> str:
     return f"{helps} {known}. {who}{does} {dealt}."
 
 
-# -- what each animal does under an intention, and what it would be rewarded for ---------------------------------------
-
-
 CHOICE_STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, np.inf)
 CHOICE_PERMUTATIONS = 499
 SMOOTHING = 0.01

@@ -193,9 +193,6 @@ def intervals(
     }
 
 
-# -- likelihoods of a comparison: a bootstrap of animals over what each scored when held out ---------------------------
-
-
 TABLE = "score_intervals.csv"
 
 

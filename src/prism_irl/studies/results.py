@@ -96,9 +96,6 @@ def likelihood_figure(path: Path, result: Mapping[str, Any]) -> str:
     return f"Test score per method, mean and spread over folds.{line}{leak}"
 
 
-# -- the model behind the interactive part of a page with many methods -------------------------------------------------
-
-
 FACTS = ("n_intentions", "usage", "mean_dwell", "dwell_per_intention", "em", "agreement")
 """What the page says of the fit that it shows, by the keys of metrics.json."""
 ALL_DATA = "It was fitted to all trajectories to be looked at; every score in the table comes from held-out folds."
