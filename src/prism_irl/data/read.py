@@ -41,6 +41,7 @@ from prism_irl.data.rows import (
     Columns,
     Dates,
     Distinct,
+    Keyed,
     Missing,
     Ties,
     Vocabulary,
@@ -180,16 +181,11 @@ def with_joined(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _with_native_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame, whose columns may be of another machine's byte order, or long doubles, as this one's numbers."""
-    odd = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, np.dtype) and not _is_native(kind)]
-    if odd:
-        frame = frame.copy(deep=False)
-        for i in odd:
-            frame.isetitem(i, native(f"cells of column {str(frame.columns[i])!r}", frame.iloc[:, i].to_numpy()))
-    return frame
-
-
-def _is_native(kind: np.dtype[Any]) -> bool:
-    return kind.isnative and not (kind.kind == "f" and kind.itemsize > 8)
+    changed = frame.copy(deep=False)
+    for i, kind in enumerate(frame.dtypes):
+        if isinstance(kind, np.dtype) and (not kind.isnative or (kind.kind == "f" and kind.itemsize > 8)):
+            changed.isetitem(i, native(f"cells of column {str(frame.columns[i])!r}", frame.iloc[:, i].to_numpy()))
+    return changed
 
 
 def plain_table(path: Path) -> pd.DataFrame:
@@ -224,6 +220,7 @@ def _from_frame(
         codes, names = split_rows(codes, names, frame[found["time"]] if "time" in found else None, lost)
         frame, lost = frame[~lost].reset_index(drop=True), np.zeros(len(kept), bool)
         at = lambda row: everywhere(int(kept[row]))  # noqa: E731
+    keyed = Keyed(frame, key, codes, names, at)
 
     def column(role: str, name: str | None = None) -> tuple[pd.Series[Any], str, Where]:
         name = found[role] if name is None else name
@@ -244,12 +241,13 @@ def _from_frame(
     state, action = coded("state"), coded("action")
     intention = (distinct(*column("intention")), *column("intention")[1:]) if "intention" in found else None
     extra = how == "skip"  # one more state, in which nothing can be chosen
-    states = states or with_missing(Vocabulary.learn(*state), extra)
+    learned = states or Vocabulary.learn(*state)
+    states = with_missing(learned) if extra and states is None else learned
     actions = actions or Vocabulary.learn(*action)
     labels = Vocabulary.learn(*intention) if intention else None
     times = read_times(*column("time"), dates) if "time" in found else None
     used = [*key, *found.values(), *columns.observations]
-    rows = sort_rows(frame, codes, names, times, key=key, used=used, at=at, ties=ties, max_gap=max_gap)
+    rows = sort_rows(keyed, times, used, ties, max_gap)
     order = rows.order
     observations = [finite_numbers(*column("observation", name), dtype=np.float32) for name in columns.observations]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
@@ -273,7 +271,7 @@ def _from_frame(
         partial_labels=None if known is None else known[order],
         partial_label_names=known_names,
         times=None if times is None else times[order],
-        groups=read_groups(codes, names, key, *column("group"))[rows.parents] if "group" in found else None,
+        groups=read_groups(keyed, *column("group"))[rows.parents] if "group" in found else None,
         valid_actions=only_one_action(states.size, actions.size) if extra and not unknown_state else None,
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
@@ -284,7 +282,7 @@ def _from_frame(
         place_names=place_names,
     )
     limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)
-    return Table(demos, frame, order, states, actions, labels, (*rows.notes, *_repeated(demos, rows.names)))
+    return Table(demos, frame, order, states, actions, labels, (*rows.notes, *copies(demos)))
 
 
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
@@ -294,15 +292,7 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
         if known and f"{key[:-1]}_names" not in stored and size > known.size and not unknown_state:
             raise InputError(f"{path} has {size} {key} and the model {known.size}; give data of the same world.")
     demos = _stored(stored)
-    names = demos.trajectory_names if demos.trajectory_names is not None else np.arange(len(demos))
-    return _in_language(demos, states, actions, unknown_state)._replace(notes=_repeated(demos, names))
-
-
-def _repeated(demos: Demonstrations, names: Array) -> tuple[str, ...]:
-    """A note on trajectories that are the same; of continuous data there are no tokens to compare."""
-    if demos.n_states == demos.n_actions == 1:
-        return ()
-    return tuple(copies(demos.states, demos.actions, demos.offsets, names))
+    return _in_language(demos, states, actions, unknown_state)._replace(notes=tuple(copies(demos)))
 
 
 def _stored(stored: Mapping[str, Array]) -> Demonstrations:
@@ -385,8 +375,8 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
 
     A trajectory goes by its name, or by its number when two of them share a name.
     """
-    index, names = demos.trajectory_index, row_names(demos)
-    columns: dict[str, Array] = {"trajectory": names[index]}
+    index = demos.trajectory_index
+    columns: dict[str, Array] = {"trajectory": row_names(demos)[index]}
     if not demos.state_space.continuous:
         columns["state"] = _named(demos.states, demos.state_names)
         columns["action"] = _named(demos.actions, demos.action_names)
@@ -398,13 +388,14 @@ def to_pandas(demos: Demonstrations) -> pd.DataFrame:
         columns["intention"] = _named(demos.labels, demos.label_names)
     if demos.partial_labels is not None:
         words: Sequence[Any] = demos.partial_label_names or range(int(demos.partial_labels.max(initial=-1)) + 1)
-        columns["labels"] = np.array([*words, None], dtype=object)[
-            demos.partial_labels
-        ]  # −1 is the last one: an empty cell
-    if demos.action_space.continuous:
-        return pd.DataFrame(columns | commands_frame(demos))
-    if demos.observations is not None:
-        columns |= {f"observation_{i}": values for i, values in enumerate(demos.observations.T)}
+        columns["labels"] = np.array([*words, None], dtype=object)[demos.partial_labels]  # −1, the last: an empty cell
+    for values, names, usual in (
+        (demos.observations, demos.observation_names if demos.action_space.continuous else None, "observation"),
+        (demos.motions, demos.motion_names, "command"),
+    ):
+        if values is not None:
+            given = names or [f"{usual}_{i}" for i in range(values.shape[1])]
+            columns |= {name: values[:, i] for i, name in enumerate(given)}
     return pd.DataFrame(columns)
 
 
@@ -507,19 +498,6 @@ def _numbers(column: pd.Series[Any], name: str, what: str) -> npt.NDArray[np.flo
             f"The {what} {column.iloc[row]} in column {name!r}, row {row} is not a finite number; repair or remove it."
         )
     return values
-
-
-def commands_frame(demos: Demonstrations) -> dict[str, npt.NDArray[Any]]:
-    """Columns of observations and commands under their names, for a table."""
-    columns: dict[str, npt.NDArray[Any]] = {}
-    for values, names, usual in (
-        (demos.observations, demos.observation_names, "observation"),
-        (demos.motions, demos.motion_names, "command"),
-    ):
-        if values is not None:
-            given = names or tuple(f"{usual}_{i}" for i in range(values.shape[1]))
-            columns |= {name: values[:, i] for i, name in enumerate(given)}
-    return columns
 
 
 # -- npz files, without pickle -----------------------------------------------------------------------------------------

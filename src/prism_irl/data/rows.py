@@ -7,14 +7,9 @@ A trajectory may be named by several columns together (animal and bout). People'
 every animal, hold a stretch twice or lack rows; a model would fit all of that without a word. What cannot be meant is
 refused, what may be meant is noted, and both name the way out.
 
-Rows without state or action are an error, a cut, or a step that says nothing. *split* drops them and lets a new
-trajectory begin after each. *skip* keeps them: a missing step is a step in one extra state, `MISSING`, in which every
-agent can do one thing only. Its probability is 1 under every intention, so that the step contributes nothing to any
+Rows without state or action are an error, a cut (*split*), or a step that says nothing (*skip*): one in an extra state,
+`MISSING`, in which every agent can do one thing only. Its probability is 1 under every intention, so that it adds to no
 likelihood or count, and the chain of intentions passes through it unbroken.
-
-ISO dates need no rule. Of others (31/12/2025 10:00) the first two numbers may be day and month or month and day; over a
-whole column one number above 12 decides. Where none does, nobody guesses: `--dates` says it. Dots (31.12.2025) are day
-first everywhere.
 """
 
 from __future__ import annotations
@@ -30,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.mapped import storable
 from prism_irl.errors import InputError
 
@@ -136,11 +132,10 @@ def distinct(values: Any, what: str, where: Where) -> Distinct:
         return Distinct(codes, np.array([str(value) for value in found], dtype=object))
     if what in ("state", "action") and _are_levels(numbers):
         return Distinct(codes, np.array([f"{value + 0.0:.15g}" for value in numbers.tolist()], dtype=object))
+    advice = f"name continuous columns with --observe and --act, or discretise the {what}s first"
+    whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**64)
     for fine, problem in (
-        (
-            (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**64),
-            f"is not a whole number; name continuous columns with --observe and --act, or discretise the {what}s first",
-        ),
+        (whole, f"is not a whole number; {advice}"),
         (numbers >= 0, f"is negative; ids run from 0, so renumber the {what}s or use names"),
     ):
         if not fine.all():
@@ -179,7 +174,7 @@ def whole_numbers(values: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def missing(what: str, place: str, count: int = 1) -> InputError:
-    """Return the error of the first of so many empty cells."""
+    """The error of the first of so many empty cells."""
     return InputError(f"The {what} at {place} is missing; fill it in or remove that row{in_all(count)}.")
 
 
@@ -314,7 +309,10 @@ def factorize_keys(
     frame: pd.DataFrame, columns: Sequence[str], at: Where
 ) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
     """Which key each row has, (n,), and the keys by first appearance; of several columns a key is "a/b"."""
-    parts = [_factorize(frame[name], name, at) for name in columns]
+    parts = []
+    for name in columns:
+        codes, names = factorize(frame[name], "trajectory", lambda row: f"column {name!r}, {at(row)}")  # noqa: B023
+        parts.append((codes, whole_numbers(names)))  # 3.0 is the 3 of a column in which a cell was empty once
     codes, names = parts[0]
     if len(parts) == 1:
         return codes, names
@@ -327,61 +325,51 @@ def factorize_keys(
     return codes, words
 
 
-def _factorize(values: pd.Series[Any], name: str, at: Where) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
-    codes, names = factorize(values, "trajectory", lambda row: f"column {name!r}, {at(row)}")
-    return codes, whole_numbers(names)  # 3.0 is the 3 of a column in which a cell was empty once
+class Keyed(NamedTuple):
+    """Rows of a table and the trajectory of each.
+
+    ``key`` are the columns that name it, ``codes`` (n,) and ``names`` which it is; ``at`` says where a row is.
+    """
+
+    frame: pd.DataFrame
+    key: Sequence[str]
+    codes: npt.NDArray[np.intp]
+    names: pd.Series[Any]
+    at: Where
 
 
 def sort_rows(
-    frame: pd.DataFrame,
-    codes: npt.NDArray[np.intp],
-    names: pd.Series[Any],
-    times: Array | None,
-    *,
-    key: Sequence[str],
-    used: Sequence[str],
-    at: Where,
-    ties: Ties = "error",
-    max_gap: float | None = None,
+    keyed: Keyed, times: Array | None, used: Sequence[str], ties: Ties = "error", max_gap: float | None = None
 ) -> Rows:
     """Sort rows by trajectory and time.
 
     Parameters
     ----------
-    frame : DataFrame
-    codes : (n,)
-        Key of every row, with its ``names``.
     times : (n,), optional
-    key, used : columns of the key, and of all roles (which cannot tell trajectories apart)
-    at : function
-        Says in words where a row is.
+    used : columns of all roles, which cannot tell trajectories apart
     ties : {"error", "keep"}
         What to do with rows of a trajectory at the same time.
     max_gap : float, optional
         Cut a trajectory where more time than this passes between two rows (seconds, where times are dates).
     """
-    notes = _restarts(frame, codes, names, times, key, used, at)
+    codes, names, notes = keyed.codes, keyed.names, _restarts(keyed, times, used)
     order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))
-    sizes = np.bincount(codes)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    parents = np.arange(len(sizes))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+    whole = Rows(order, offsets, np.arange(len(offsets) - 1), names.to_numpy(), notes)
     if times is None:
         if max_gap is not None:
             raise InputError("--max-gap cuts where time passes, and there is no time; name its column with --time.")
-        return Rows(order, offsets, parents, names.to_numpy(), notes)
+        return whole
     later = codes[order][1:] == codes[order][:-1]
-    passed = _seconds(times[order])
     with np.errstate(invalid="ignore"):
-        step = np.diff(passed)
+        step = np.diff(_seconds(times[order]))
     if ties == "error":
-        _check_ties(order, later & (step == 0), codes, names, times, key, at)
+        _check_ties(keyed, times, order, later & (step == 0))
     gaps = later & (step > max_gap) if max_gap is not None else _gaps(step, later)
     if not gaps.any():
-        return Rows(order, offsets, parents, names.to_numpy(), notes)
+        return whole
     if max_gap is None:
-        return Rows(
-            order, offsets, parents, names.to_numpy(), [*notes, _gap_note(gaps, step, later, order, codes, names, at)]
-        )
+        return whole._replace(notes=[*notes, _gap_note(keyed, order, gaps, step, float(np.median(step[later])))])
     begin = np.union1d(offsets[:-1], np.flatnonzero(gaps) + 1)
     parents = codes[order[begin]].astype(np.int64)
     part = np.arange(len(parents)) - np.searchsorted(parents, parents)
@@ -389,22 +377,24 @@ def sort_rows(
     return Rows(order, np.append(begin, len(codes)), parents, np.array(called, dtype=object), notes)
 
 
-def copies(states: Array, actions: Array, offsets: npt.NDArray[np.int64], names: Array) -> list[str]:
-    """Note trajectories that are the same, step by step, and too long for chance."""
+def copies(demos: Demonstrations) -> list[str]:
+    """Note trajectories that are the same, step by step, and too long for chance; of tokens alone."""
     seen: dict[bytes, int] = {}
     same: list[tuple[int, int]] = []
-    for i in np.flatnonzero(np.diff(offsets) >= LONG_COPY):
-        steps = slice(int(offsets[i]), int(offsets[i + 1]))
-        content = hashlib.blake2b(states[steps].tobytes() + b"|" + actions[steps].tobytes(), digest_size=16).digest()
-        if content in seen:
-            same.append((seen[content], int(i)))
-        seen.setdefault(content, int(i))
+    if demos.n_states == demos.n_actions == 1:
+        return []
+    for i in np.flatnonzero(demos.lengths >= LONG_COPY).tolist():
+        steps = slice(int(demos.offsets[i]), int(demos.offsets[i + 1]))
+        content = demos.states[steps].tobytes() + b"|" + demos.actions[steps].tobytes()
+        first = seen.setdefault(hashlib.blake2b(content, digest_size=16).digest(), i)
+        if first != i:
+            same.append((first, i))
     if not same:
         return []
-    first, second = (names[i] for i in same[0])
+    one, other = (demos.name_of(i) for i in same[0])
     count = "" if len(same) == 1 else f" ({len(same):,} trajectories repeat another)"
     return [
-        f"Trajectories {first} and {second} are the same, step by step{count}; where a recording is in the table "
+        f"Trajectories {one} and {other} are the same, step by step{count}; where a recording is in the table "
         "twice, remove one, because a copy in training and test makes a fit look better than it is."
     ]
 
@@ -412,16 +402,9 @@ def copies(states: Array, actions: Array, offsets: npt.NDArray[np.int64], names:
 # -- what looks wrong --------------------------------------------------------------------------------------------------
 
 
-def _restarts(
-    frame: pd.DataFrame,
-    codes: npt.NDArray[np.intp],
-    names: pd.Series[Any],
-    times: Array | None,
-    key: Sequence[str],
-    used: Sequence[str],
-    at: Where,
-) -> list[str]:
+def _restarts(keyed: Keyed, times: Array | None, used: Sequence[str]) -> list[str]:
     """Refuse trajectories whose number begins again where another column changes; note those that are in pieces."""
+    frame, key, codes, names, at = keyed
     new = codes[1:] != codes[:-1]
     if times is not None:
         new = new | (times[1:] < times[:-1])
@@ -455,33 +438,24 @@ def _restarts(
 
 def _overlap(codes: npt.NDArray[np.intp], times: Array, begin: npt.NDArray[np.int64]) -> bool:
     """Whether sorting by time would mix the pieces of a trajectory instead of joining them."""
-    first = np.minimum.reduceat(times.astype(np.float64) if times.dtype.kind == "b" else times, begin)
-    last = np.maximum.reduceat(times.astype(np.float64) if times.dtype.kind == "b" else times, begin)
-    owner = codes[begin]
-    order = np.lexsort((first, owner))
-    same = owner[order][1:] == owner[order][:-1]
-    return bool((same & (first[order][1:] <= last[order][:-1])).any())
+    first, last = np.minimum.reduceat(times, begin), np.maximum.reduceat(times, begin)
+    order = np.lexsort((first, codes[begin]))
+    owner = codes[begin][order]
+    return bool(((owner[1:] == owner[:-1]) & (first[order][1:] <= last[order][:-1])).any())
 
 
-def _check_ties(
-    order: npt.NDArray[np.int64],
-    tied: npt.NDArray[np.bool_],
-    codes: npt.NDArray[np.intp],
-    names: pd.Series[Any],
-    times: Array,
-    key: Sequence[str],
-    at: Where,
-) -> None:
+def _check_ties(keyed: Keyed, times: Array, order: npt.NDArray[np.int64], tied: npt.NDArray[np.bool_]) -> None:
     if not tied.any():
         return
     i = int(np.argmax(tied))
     first, second = sorted((int(order[i]), int(order[i + 1])))
-    count = int(tied.sum())
+    count, where = int(tied.sum()), f"{keyed.at(first)} and {keyed.at(second)}"
     more = "" if count == 1 else f"; {count:,} rows repeat the time of another"
     raise InputError(
-        f"Trajectory {names[codes[first]]} has two rows at time {times[first]}, {at(first)} and {at(second)}{more}: if "
-        f"its numbers restart, name every column that tells trajectories apart (--trajectory COLUMN,{','.join(key)}); "
-        "if rows are copies, remove them; if the clock is coarse, keep the order of the file with --ties keep."
+        f"Trajectory {keyed.names[keyed.codes[first]]} has two rows at time {times[first]}, {where}{more}: if its "
+        "numbers restart, name every column that tells trajectories apart (--trajectory COLUMN,"
+        f"{','.join(keyed.key)}); if rows are copies, remove them; if the clock is coarse, keep the order of the file "
+        "with --ties keep."
     )
 
 
@@ -497,23 +471,14 @@ def _gaps(step: npt.NDArray[np.float64], later: npt.NDArray[np.bool_]) -> npt.ND
 
 
 def _gap_note(
-    gaps: npt.NDArray[np.bool_],
-    step: npt.NDArray[np.float64],
-    later: npt.NDArray[np.bool_],
-    order: npt.NDArray[np.int64],
-    codes: npt.NDArray[np.intp],
-    names: pd.Series[Any],
-    at: Where,
+    keyed: Keyed, order: npt.NDArray[np.int64], gaps: npt.NDArray[np.bool_], step: npt.NDArray[np.float64], beat: float
 ) -> str:
     i, count = int(np.argmax(gaps)), int(gaps.sum())
-    beat = float(np.median(step[later]))
-    where = f"trajectory {names[codes[order[i]]]}, before {at(int(order[i + 1]))}"
-    there = (
-        f"There is a gap in time ({where}" if count == 1 else f"There are {count:,} gaps in time (the first in {where}"
-    )
+    where = f"trajectory {keyed.names[keyed.codes[order[i]]]}, before {keyed.at(int(order[i + 1]))}"
+    there = f"is a gap in time ({where}" if count == 1 else f"are {count:,} gaps in time (the first in {where}"
     return (
-        f"{there}: {step[i]:g} instead of {beat:g}); the steps around a gap count as consecutive, so cut trajectories "
-        f"there with --max-gap {1.5 * beat:g}, or fill in the rows."
+        f"There {there}: {step[i]:g} instead of {beat:g}); the steps around a gap count as consecutive, so cut "
+        f"trajectories there with --max-gap {1.5 * beat:g}, or fill in the rows."
     )
 
 
@@ -555,13 +520,7 @@ def split_rows(
 ) -> tuple[npt.NDArray[np.intp], pd.Series[Any]]:
     """Trajectories of the rows that are not lost: after each lost one a new one begins, called NAME/1, NAME/2, ….
 
-    Parameters
-    ----------
-    codes : (n,)
-        Trajectory of every row, with its ``names``.
-    times : (n,), optional
-        Order within a trajectory; else that of the rows.
-    lost : (n,)
+    All but ``names`` are (n,); the order within a trajectory is that of the ``times``, else that of the rows.
     """
     by = (codes,) if times is None else (pd.factorize(times, sort=True)[0], codes)
     order = np.lexsort(by)
@@ -582,10 +541,8 @@ def only_one_action(n_states: int, n_actions: int) -> npt.NDArray[np.bool_]:
     return valid
 
 
-def with_missing(states: Vocabulary, extra: bool) -> Vocabulary:
-    """A vocabulary with one more state for what is missing, where that is asked for."""
-    if not extra:
-        return states
+def with_missing(states: Vocabulary) -> Vocabulary:
+    """A vocabulary with one more state for what is missing."""
     return Vocabulary(None if states.names is None else (*states.names, MISSING), states.size + 1)
 
 
@@ -618,10 +575,9 @@ def read_places(states: Array, values: pd.Series[Any], n_states: int, where: Whe
     return numbers.astype(np.int64), tuple(words)
 
 
-def read_groups(
-    codes: Array, names: pd.Series[Any], key: Sequence[str], values: pd.Series[Any], role: str, where: Where
-) -> Array:
+def read_groups(keyed: Keyed, values: pd.Series[Any], role: str, where: Where) -> Array:
     """Group of each trajectory, (N,); it may not change within one."""
+    codes, names, key = keyed.codes, keyed.names, keyed.key
     group, group_names = factorize(values, role, where)
     first = group[np.unique(codes, return_index=True)[1]]
     if (group != first[codes]).any():
@@ -700,13 +656,8 @@ WRITTEN = (
 def read_dates(values: pd.Series[Any], dates: Dates | None, column: str) -> pd.Series[Any]:
     """Moments (n,), of ISO dates in UTC; NaT where a cell is no date.
 
-    Parameters
-    ----------
-    values : (n,)
-    dates : {"day-first", "month-first"}, optional
-        What comes first in dates that are not ISO; by default the order in which every cell is a date.
-    column : str
-        Named where the order is not clear.
+    Of others (31/12/2025 10:00) the first two numbers may be day and month or month and day; over a whole column one
+    number above 12 decides. Where none does, nobody guesses: ``dates`` says it. Dots (31.12.2025) are day first.
     """
     if dates is not None and dates not in ORDERS:
         raise InputError(f"Dates are read {' or '.join(ORDERS)}, not {dates!r}.")
@@ -723,8 +674,8 @@ def read_dates(values: pd.Series[Any], dates: Dates | None, column: str) -> pd.S
                 f"The times in column {column!r} ({cells[0]}, …) may begin with the day or with the month, and no "
                 "number above 12 tells; say it with --dates day-first or --dates month-first."
             )
-        return read[max(ORDERS, key=lambda order: int(read[order].notna().sum()))].iloc[codes].reset_index(drop=True)
-    return read[dates].iloc[codes].reset_index(drop=True)
+    chosen: Dates = dates or max(ORDERS, key=lambda order: int(read[order].notna().sum()))
+    return read[chosen].iloc[codes].reset_index(drop=True)
 
 
 def _moments(parts: pd.DataFrame, order: Dates) -> pd.Series[Any]:
