@@ -230,7 +230,7 @@ def test_parts_of_different_worlds_are_refused(full: Demonstrations, tmp_path: P
         (full.resized(n_states=9), "n_states"),
         (replace(full, labels=None), "labels"),
         (replace(full, groups=None), "groups"),
-        (full.with_valid_actions(None), "valid actions"),
+        (full.with_valid_actions(None), "valid_actions"),
     ):
         if "n_states" in words:
             other = replace(other, state_names=full.state_names)

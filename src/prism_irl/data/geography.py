@@ -191,9 +191,7 @@ def load_dynamics(path: Path, states: Vocabulary, actions: Vocabulary) -> MDP:
     """Dynamics from an npz file with one array (S, A, S), whose ids are those of the data."""
     arrays = [array for array in read_arrays(path).values() if array.ndim == 3]
     if len(arrays) != 1:
-        raise InputError(
-            f"{path} has {len(arrays)} arrays of three dimensions; give one, P(s'|s, a) of shape (S, A, S)."
-        )
+        raise InputError(f"{path} has {len(arrays)} arrays of 3 dimensions; give one, P(s'|s, a) of shape (S, A, S).")
     if states.names is not None or actions.names is not None:
         raise InputError(
             f"The data names its states or actions, and {path} only numbers them; give a .csv file with state, action, "
@@ -283,12 +281,12 @@ def _with_world(rows: Table, files: dict[str, Rows], grid: str | None, columns: 
     """The table over all states and actions of the world, those that nobody visited among them."""
     states, actions = rows.states, rows.actions
     for table in files.values():
-        for column in ("state", "next_state", "action"):
-            if column in table.frame.columns and (values := table.frame[column].dropna()).size:
-                if column == "action":
-                    actions = extended(actions, values, "action")
-                else:
-                    states = extended(states, values, "state")
+        cells = {name: table.frame[name].dropna() for name in ("state", "next_state", "action") if name in table.frame}
+        for name, values in cells.items():
+            if len(values) and name == "action":
+                actions = extended(actions, values, "action")
+            elif len(values):
+                states = extended(states, values, "state")
     if grid is not None:
         width, height = parse_grid(grid)
         if states.names is not None:

@@ -1,9 +1,8 @@
 """Partial labels: what somebody knows about the intention of some steps, how a fit reads it, and files of them.
 
-Where z_t = j is known, the E-step may not believe anything else: the emission of every other intention is put so far
-below that of j that its posterior is zero, whatever the switching model is. EM then climbs the joint likelihood
-log p(a, z_known) instead of log p(a). Intention j is the j-th known label, so that the result carries its names.
-Predictions are never clamped: a fitted model says what it believes, and is evaluated by that.
+Where z_t = j is known, the emission of every other intention is put so far below that of j that its posterior is zero,
+whatever the switching model is. EM then climbs the joint likelihood log p(a, z_known) instead of log p(a). Intention j
+is the j-th known label. Predictions are never clamped.
 
 Labels are a column of the data, or a second table:
 
@@ -25,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,7 @@ import pandas as pd
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.files import WRITABLE, line_of, read_table_file
+from prism_irl.data.read import Table, to_pandas
 from prism_irl.data.rows import (
     Where,
     check_single,
@@ -44,11 +44,6 @@ from prism_irl.data.rows import (
     read_times,
 )
 from prism_irl.errors import InputError
-
-if TYPE_CHECKING:
-    from prism_irl.data.demonstrations import Demonstrations
-    from prism_irl.data.read import Table
-
 
 FloatArray = npt.NDArray[np.float64]
 GUESSED = 0.05
@@ -104,16 +99,12 @@ def alignment(responsibilities: FloatArray, demos: Demonstrations, *, keep_last:
 def check_known(demos: Demonstrations, n_intentions: int) -> None:
     """Raise an `InputError` where more intentions are known than the model has."""
     steps, intentions = _partial_labels(demos)
-    if len(steps) and int(intentions.max()) >= n_intentions:
-        step = int(steps[np.argmax(intentions)])
-        name = (
-            str(intentions.max())
-            if demos.partial_label_names is None
-            else repr(demos.partial_label_names[int(intentions.max())])
-        )
+    most = int(intentions.max(initial=-1))
+    if most >= n_intentions:
+        name = most if demos.partial_label_names is None else repr(demos.partial_label_names[most])
         raise InputError(
-            f"The known intention {name} at {demos.where(step)} is number {int(intentions.max()) + 1}, and the model "
-            f"has {n_intentions} intentions; ask for at least as many as there are known ones."
+            f"The known intention {name} at {demos.where(int(steps[np.argmax(intentions)]))} is number {most + 1}, and "
+            f"the model has {n_intentions} intentions; ask for at least as many as there are known ones."
         )
 
 
@@ -168,12 +159,8 @@ def labelled(table: Table, path: str | Path, trajectory: str | None = None, rate
                 f"The data have a column {COLUMN!r} already, where those of {path} would stand; give --labels {COLUMN} "
                 "to use it, or rename it."
             )
-        assert demos.partial_labels is not None
-        words = np.array(
-            [*(demos.partial_label_names or range(int(demos.partial_labels.max()) + 1)), None], dtype=object
-        )
         cells = np.empty(len(frame), dtype=object)
-        cells[table.order] = words[demos.partial_labels]  # −1 is the last one: an empty cell
+        cells[table.order] = to_pandas(demos)[COLUMN]
         frame = frame.assign(**{COLUMN: cells})
     return table._replace(demonstrations=demos, frame=frame)
 
@@ -181,13 +168,10 @@ def labelled(table: Table, path: str | Path, trajectory: str | None = None, rate
 def with_labels(
     demos: Demonstrations, path: str | Path, trajectory: str | None = None, rate: float | None = None
 ) -> Demonstrations:
-    """Demonstrations whose ``known`` are the labels of a file.
+    """Demonstrations whose partial labels are those of a .csv, .tsv or .parquet file.
 
     Parameters
     ----------
-    demos : Demonstrations
-    path : .csv, .tsv or .parquet
-        See the head of this module.
     trajectory : str, optional
         What the data call the column (or, with commas, the columns) of their trajectories.
     rate : float, optional
@@ -209,13 +193,13 @@ def with_labels(
     there = filled(frame["label"])
     if not len(there):
         raise InputError(f"The column 'label' of {path} is empty; fill some cells in or leave --labels out.")
-    rows = frame.iloc[there].reset_index(drop=True)
-    owners = _owners(demos, rows, path, trajectory, lambda i: where(int(there[i])))
-    first, last = _steps(demos, rows, owners, path, rate, lambda i: where(int(there[i])))
-    row_of = _assigned(demos, first, last, rows["label"], lambda i: where(int(there[i])))
+    rows, at = frame.iloc[there].reset_index(drop=True), lambda i: where(int(there[i]))
+    owners = _owners(demos, rows, path, trajectory, at)
+    first, last = _steps(demos, rows, owners, path, rate, at)
+    row_of = _assigned(demos, first, last, rows["label"], at)
     values = np.array([*rows["label"], None], dtype=object)
     flat = pd.Series(values[row_of], name="label")  # −1 is the last one: nobody knows
-    known, names = read_known(flat, "label", lambda step: where(int(there[row_of[step]])))
+    known, names = read_known(flat, "label", lambda step: at(row_of[step]))
     return replace(demos, partial_labels=known, partial_label_names=names)
 
 
@@ -282,16 +266,21 @@ def _steps(
     where: Where,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """First flat step of each row, and the one behind its last, (r,) each."""
-    pairs = [pair for pair in STRETCHES if set(pair) <= set(rows.columns)]
-    if len(pairs) > 1 or (IN_SECONDS in pairs and "step" in rows.columns):
-        kinds = [" and ".join(pair) for pair in pairs] + (["step"] if "step" in rows.columns else [])
+    pairs, stepwise = [pair for pair in STRETCHES if set(pair) <= set(rows.columns)], "step" in rows.columns
+    if len(pairs) > 1 or (IN_SECONDS in pairs and stepwise):
+        kinds = [" and ".join(pair) for pair in pairs] + (["step"] if stepwise else [])
         raise InputError(f"{path} says where labels are more than once ({'; '.join(kinds)}); keep one of them.")
-    if pairs and "step" not in rows.columns:
+    if pairs and not stepwise:
         times = _seconds(demos, rate, path) if pairs[0] == IN_SECONDS else _own_times(demos)
         return _stretches(demos, rows, owners, pairs[0], times, where)
-    if "step" not in rows.columns:
+    if not stepwise:
         raise _lacking(path, rows)
-    steps = _whole(rows, "step", where)
+    numbers = _numbers(rows, "step", where)
+    broken = (numbers != np.floor(numbers)) | (np.abs(numbers) > 2.0**53)
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise InputError(f"The step {rows['step'].iloc[row]} at {where(row)} is not a whole number; correct it.")
+    steps = numbers.astype(np.int64)
     wrong = (steps < 0) | (steps >= demos.lengths[owners])
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -306,7 +295,7 @@ def _steps(
 
 def _own_times(demos: Demonstrations) -> npt.NDArray[Any]:
     """When every step is: by the clock of the data, or as the how-manieth step of its trajectory."""
-    return demos.times if demos.times is not None else np.arange(demos.n_steps) - demos.offsets[demos.trajectory_index]
+    return demos.step_index if demos.times is None else demos.times
 
 
 def _seconds(demos: Demonstrations, rate: float | None, path: Path) -> npt.NDArray[np.float64]:
@@ -321,7 +310,7 @@ def _seconds(demos: Demonstrations, rate: float | None, path: Path) -> npt.NDArr
         return np.round(times / rate, DIGITS)
     if rate is not None:
         raise InputError("The data have times of their own that say how long a step takes; leave --hz out.")
-    passed = times - times[demos.offsets[demos.trajectory_index]]
+    passed = times - np.repeat(times[demos.offsets[:-1]], demos.lengths)
     seconds: npt.NDArray[np.float64] = passed / np.timedelta64(1, "s") if times.dtype.kind in "mM" else passed
     return np.round(seconds, DIGITS)
 
@@ -345,7 +334,7 @@ def _stretches(
     if backwards.any():
         row = int(np.argmax(backwards))
         raise InputError(f"The stretch at {where(row)} ends before it begins ({pair[0]}, {pair[1]}); correct it.")
-    first, last = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    first, last = np.empty((2, len(rows)), np.int64)
     for row, owner in enumerate(owners.tolist()):
         offset, until = int(demos.offsets[owner]), int(demos.offsets[owner + 1])
         own = times[offset:until]
@@ -375,15 +364,6 @@ def _numbers(rows: pd.DataFrame, name: str, where: Where) -> npt.NDArray[np.floa
     return finite_numbers(rows[name], name, where, "correct it")
 
 
-def _whole(rows: pd.DataFrame, name: str, where: Where) -> npt.NDArray[np.int64]:
-    numbers = _numbers(rows, name, where)
-    broken = (numbers != np.floor(numbers)) | (np.abs(numbers) > 2.0**53)
-    if broken.any():
-        row = int(np.argmax(broken))
-        raise InputError(f"The {name} {rows[name].iloc[row]} at {where(row)} is not a whole number; correct it.")
-    return numbers.astype(np.int64)
-
-
 def _assigned(
     demos: Demonstrations,
     first: npt.NDArray[np.int64],
@@ -394,9 +374,8 @@ def _assigned(
     """Row that labels each step, (n,), −1 where none does; two that disagree are refused."""
     codes = pd.factorize(labels)[0]
     row_of = np.full(demos.n_steps, -1, dtype=np.int64)
-    lengths = last - first
-    rows = np.repeat(np.arange(len(first)), lengths)
-    steps = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths - first, lengths)
+    rows = np.repeat(np.arange(len(first)), last - first)
+    steps = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
     row_of[steps] = rows
     clash = codes[row_of[steps]] != codes[rows]
     if clash.any():

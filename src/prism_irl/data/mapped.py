@@ -108,13 +108,9 @@ SHARED = ("n_states", "n_actions", "unknown_state", *NAMES)
 
 
 def write_folder(folder: str | Path, parts: Iterable[Demonstrations]) -> Path:
-    """Write demonstrations, one part after the other, as one folder; it appears whole or not at all.
+    """Write demonstrations, one part after the other, as one new folder; it appears whole or not at all.
 
-    Parameters
-    ----------
-    folder : path that does not exist yet
-    parts : iterable of Demonstrations
-        Over the same states and actions and with the same arrays; a generator keeps one part in memory at a time.
+    The parts have the same states and actions and the same arrays; a generator keeps one in memory at a time.
     """
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -136,49 +132,42 @@ def _write_arrays(folder: Path, parts: Iterable[Demonstrations]) -> dict[str, An
     from prism_irl.data.demonstrations import Demonstrations  # which reads mapped arrays
 
     first: Demonstrations | None = None
-    n_steps, growing = 0, {}
-    per_trajectory: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in Demonstrations.per_trajectory}
-    lengths = []
+    growing: dict[str, _Growing] = {}
+    whole: dict[str, list[npt.NDArray[Any]]] = {"lengths": [], **{name: [] for name in Demonstrations.per_trajectory}}
     with ExitStack() as files:
         for part in parts:
             if first is None:
                 first = part
-                for name in Demonstrations.per_step:
-                    if getattr(part, name, None) is not None:
-                        growing[name] = _Growing(files.enter_context((folder / f"{name}.npy").open("wb")))
+                for name in (name for name in Demonstrations.per_step if getattr(part, name) is not None):
+                    growing[name] = _Growing(files.enter_context((folder / f"{name}.npy").open("wb")))
             _check_same(first, part)
             for name, file in growing.items():
                 file.append(getattr(part, name))
-            for name in Demonstrations.per_trajectory:
-                if getattr(part, name, None) is not None:
-                    per_trajectory[name].append(storable(getattr(part, name)))
-            lengths.append(part.lengths)
-            n_steps += part.n_steps
+            for name in (name for name in whole if getattr(part, name) is not None):
+                whole[name].append(storable(getattr(part, name)))
         if first is None:
             raise InputError("There are no demonstrations to write; give at least one part.")
         for file in growing.values():
             file.finish()
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(whole.pop("lengths")))])
     np.save(folder / "offsets.npy", offsets, allow_pickle=False)
-    for name, pieces in per_trajectory.items():
+    for name, pieces in whole.items():
         if pieces:
             np.save(folder / f"{name}.npy", np.concatenate(pieces), allow_pickle=False)
     if first.valid_actions is not None:
         np.save(folder / "valid_actions.npy", first.valid_actions, allow_pickle=False)
     arrays = sorted(path.stem for path in folder.glob("*.npy"))
-    sizes = {"n_steps": n_steps, "n_trajectories": len(offsets) - 1, "arrays": arrays}
+    sizes = {"n_steps": int(offsets[-1]), "n_trajectories": len(offsets) - 1, "arrays": arrays}
     shared = (*SHARED, *(MOTIONS if first.action_space.continuous else ()))
     return {"format": FORMAT, "version": VERSION, **{key: getattr(first, key) for key in shared}, **sizes}
 
 
 def _check_same(first: Demonstrations, part: Demonstrations) -> None:
-    for name in (*SHARED, *MOTIONS):
-        if getattr(part, name, None) != getattr(first, name, None):
+    for name in (*SHARED, *MOTIONS, "valid_actions"):
+        if not np.array_equal(getattr(part, name), getattr(first, name)):
             raise InputError(f"Two parts of the demonstrations differ in {name}; give parts of the same world.")
-    if not np.array_equal(part.valid_actions, first.valid_actions):  # type: ignore[arg-type]
-        raise InputError("Two parts of the demonstrations differ in their valid actions; give parts of the same world.")
     for name in (*first.per_step, *first.per_trajectory):
-        if (getattr(part, name, None) is None) != (getattr(first, name, None) is None):
+        if (getattr(part, name) is None) != (getattr(first, name) is None):
             raise InputError(f"Some parts of the demonstrations have {name} and others do not; give all or none.")
 
 
@@ -186,9 +175,8 @@ class _Growing:
     """An npy file that grows along its first axis; numpy leaves room in the header for its final length."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self.file, self.length = file, 0
+        self.file, self.length, self.rest = file, 0, tuple[int, ...]()
         self.dtype: np.dtype[Any] | None = None
-        self.rest: tuple[int, ...] = ()
 
     def append(self, values: npt.NDArray[Any]) -> None:
         values = storable(values)
@@ -205,12 +193,8 @@ class _Growing:
 
     def _header(self) -> None:
         assert self.dtype is not None
-        described = {
-            "descr": np.lib.format.dtype_to_descr(self.dtype),
-            "fortran_order": False,
-            "shape": (self.length, *self.rest),
-        }
-        np.lib.format.write_array_header_1_0(self.file, described)
+        described = {"descr": np.lib.format.dtype_to_descr(self.dtype), "shape": (self.length, *self.rest)}
+        np.lib.format.write_array_header_1_0(self.file, {**described, "fortran_order": False})
 
     def finish(self) -> None:
         end = self.file.tell()
@@ -220,13 +204,9 @@ class _Growing:
 
 
 def open_folder(folder: str | Path, *, verify: bool = True) -> Demonstrations:
-    """Map a folder that `write_folder` made.
+    """Map a folder that `write_folder` made; lengths, types and the range of every id are checked.
 
-    Parameters
-    ----------
-    verify : bool
-        Compare everything that a fit reads with the checksum of the folder, in one pass over the files. Lengths,
-        types and the range of every id are checked in any case.
+    With ``verify`` everything that a fit reads is compared with the checksum of the folder, in one pass over the files.
     """
     folder = Path(folder)
     if not (folder / "meta.json").is_file():
@@ -275,18 +255,13 @@ def _load(folder: Path, meta: Any) -> Demonstrations:
     if int(offsets[-1]) != sizes.pop("n_steps"):
         raise InputError(f"The offsets in {folder} end at {offsets[-1]}, not at the number of steps; it is damaged.")
     fields: dict[str, Any] = {**arrays, **sizes, **names}
+    if "motions" in fields:  # what belongs to commands beside their arrays; lists of JSON are tuples again
+        found = {key: meta[key] for key in MOTIONS if meta.get(key) is not None}
+        fields |= {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
     try:
-        if "motions" in fields:
-            return Demonstrations(offsets=offsets, unknown_state=unknown_state, **fields, **_of_motions(meta))
         return Demonstrations(offsets=offsets, unknown_state=unknown_state, **fields)
     except InputError as error:
         raise InputError(f"{folder} is damaged: {error}") from None
-
-
-def _of_motions(meta: dict[str, Any]) -> dict[str, Any]:
-    """What belongs to commands beside their arrays; lists of JSON are tuples again."""
-    found = {key: meta[key] for key in MOTIONS if meta.get(key) is not None}
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
 
 
 def _map(folder: Path, name: str) -> npt.NDArray[Any]:

@@ -674,8 +674,8 @@ def read_dates(values: pd.Series[Any], dates: Dates | None, column: str) -> pd.S
                 f"The times in column {column!r} ({cells[0]}, …) may begin with the day or with the month, and no "
                 "number above 12 tells; say it with --dates day-first or --dates month-first."
             )
-    chosen: Dates = dates or max(ORDERS, key=lambda order: int(read[order].notna().sum()))
-    return read[chosen].iloc[codes].reset_index(drop=True)
+    best: Dates = max(ORDERS, key=lambda order: int(read[order].notna().sum()))
+    return read[best if dates is None else dates].iloc[codes].reset_index(drop=True)
 
 
 def _moments(parts: pd.DataFrame, order: Dates) -> pd.Series[Any]:
