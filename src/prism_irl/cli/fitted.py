@@ -33,7 +33,7 @@ from prism_irl.models.describe import describe
 from prism_irl.models.registry import load
 from prism_irl.models.reporting import write_run
 from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import carry_names, default_names, names_in, remember, remembered, told_names
+from prism_irl.report.names import carry_names, default_names, names_in, told_names
 
 # -- new data, in the language of a fit --------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ def describe_and_write(
     if (demos := result.demos).action_space.continuous:
         data["names"] = {"observations": demos.observation_names, "commands": demos.motion_names}
     extra = {"command": command_line(), "data": data, "world": dict(world)}
-    metrics = write_run(folder, model, result, _names(before, result, data), extra, find=not tokens)
+    metrics = write_run(folder, model, result, _names(before, result), extra, find=not tokens)
     _write_frames(folder, result.shown.demos, source)
     return metrics
 
@@ -257,25 +257,24 @@ def _effects(model: Any, inputs: Inputs | None, intervals: Mapping[str, Any] | N
     return Effects([one.name for one in inputs.inputs], at, leaving_curves(model.switching_), ends)
 
 
-def _names(before: Path, result: FitResult, data: Mapping[str, Any]) -> list[str]:
+def _names(before: Path, result: FitResult) -> list[str]:
     """What the intentions are called: by its partial labels, or as they were in the fit that it replaces.
 
     Names of that one go to the intentions that resemble its own; which are lost is said on standard error.
     """
     K, found = result.n_intentions, result.posterior
-    names = default_names(K)
     if (called := told_names(result.demos.partial_label_names, K)) is not None:
         return called
     if not (before / NAMES).is_file():
-        return names
+        return default_names(K)
+    rows = with_posterior(result.table, found.labels, found.probabilities).iloc[:, -K:].to_numpy(np.float64)
     try:
-        rows = with_posterior(result.table, found.labels, found.probabilities)
-        named, notes = carry_names(remember(before), remembered(rows, data, names))
-    except (InputError, KeyError):  # an earlier fit that cannot be read, or of other columns
-        return names
+        names, notes = carry_names(before, result.demos.checksum(), rows)
+    except InputError:  # an earlier fit that cannot be read
+        return default_names(K)
     for note in notes:
         print(f"prism: {note}", file=sys.stderr)
-    return named
+    return names
 
 
 def _write_frames(folder: Path, demos: Demonstrations, source: Path) -> None:

@@ -106,12 +106,12 @@ def names(
         The names with commas between them, intention 0 first; or names.json as the button of the report saves it.
         Without it, and without --like, the names are printed.
     like
-        Folder of another fit, whose names are given to the intentions that resemble its own.
+        Folder of another fit to the same data, whose names are given to the intentions that resemble its own.
     """
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.runs import adding
-    from prism_irl.report.names import carry_names, check_names, names_in, read_names, remember, write_names
+    from prism_irl.report.names import carry_names, check_names, names_in, read_names, segmentation, write_names
 
     if file is not None and like is not None:
         raise InputError("A file and --like both give names; pass one of them.")
@@ -128,7 +128,7 @@ def names(
         return
     notes: list[str] = []
     if like is not None:
-        given, notes = carry_names(remember(like), remember(run))
+        given, notes = carry_names(like, *segmentation(run))
     else:
         assert file is not None
         typed = Path(file).suffix != ".json" and not Path(file).is_file()
