@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_irl import storage
 from prism_irl.cli import runs
-from prism_irl.cli.options import ColumnOptions, CommonOptions, ModelOptions, WorldOptions, given
+from prism_irl.cli.options import ColumnOptions, CommonOptions, Jobs, ModelOptions, Seed, WorldOptions, given
 from prism_irl.cli.progress import Whole, patience, say
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
@@ -45,8 +45,8 @@ def analyze_command(
     quick: bool = False,
     intentions: int | None = None,
     surrogates: int = 39,
-    jobs: int = 2,
-    seed: int = 0,
+    jobs: Jobs = 2,
+    seed: Seed = 0,
     overwrite: bool = False,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
@@ -71,10 +71,6 @@ def analyze_command(
         Number of intentions, where it is known [default: found].
     surrogates
         Simulations of a habit that the data is tested against, at most; two questions need 39 for a yes.
-    jobs
-        Fits that run at the same time.
-    seed
-        The one source of randomness.
     overwrite
         Begin again where there is an analysis already.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import limits
-from prism_irl.cli.options import CommonOptions
+from prism_irl.cli.options import CommonOptions, Jobs, Overwrite, OwnMethod, Seed
 from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def contrast(
     levels: str | None = None,
     table: Path | None = None,
     intervals: int = 0,
-    jobs: int = 2,
-    seed: int = 0,
-    method: str | None = None,
-    overwrite: bool = False,
+    jobs: Jobs = 2,
+    seed: Seed = 0,
+    method: OwnMethod = None,
+    overwrite: Overwrite = False,
     common: CommonOptions = CommonOptions(),
 ) -> None:
     """Compare conditions: usage, dwell, switching, places and rewards, with whole animals as the unit.
@@ -68,14 +68,6 @@ def contrast(
     intervals
         Resamples of the animals that the model is fitted to again, so that the intervals count how sure the fit is,
         too; 0 keeps the fit as it is, which takes a second.
-    jobs
-        Resamples of --intervals that are fitted at the same time.
-    seed
-        Of random permutations, where there are too many to try them all, and of the bootstrap.
-    method
-        MODULE:CLASS of the model, where it is not one of this package.
-    overwrite
-        Replace an earlier contrast by the same column.
     """
     from prism_irl import storage
     from prism_irl.cli.fitted import open_run_data
@@ -172,8 +164,8 @@ def individuals(
     run: Path,
     *,
     unit: str | None = None,
-    seed: int = 0,
-    method: str | None = None,
+    seed: Seed = 0,
+    method: OwnMethod = None,
     common: CommonOptions = CommonOptions(),
 ) -> None:
     """Say how often each animal has each intention, and which animals differ from the others.
@@ -189,10 +181,6 @@ def individuals(
         Folder of a prism fit.
     unit
         Column with the animal [default: the --group of the fit].
-    seed
-        Of the permutations.
-    method
-        MODULE:CLASS of the model, where it is not one of this package.
     """
     from prism_irl import storage
     from prism_irl.cli.fitted import open_run_data
@@ -260,10 +248,10 @@ def imagine(
     intervals: int = 0,
     simulations: int = 100,
     name: str | None = None,
-    jobs: int = 2,
-    seed: int = 0,
-    method: str | None = None,
-    overwrite: bool = False,
+    jobs: Jobs = 2,
+    seed: Seed = 0,
+    method: OwnMethod = None,
+    overwrite: Overwrite = False,
     common: CommonOptions = CommonOptions(),
 ) -> None:
     """Predict where time would be spent if a door were closed, the world changed, or an intention were missing.
@@ -297,14 +285,6 @@ def imagine(
         Simulations of the fit where there are no resamples.
     name
         Of the answer's files [default: made of the change].
-    jobs
-        Simulations, or resamples, at the same time.
-    seed
-        Of the simulations and resamples.
-    method
-        MODULE:CLASS of the model, where it is not one of this package.
-    overwrite
-        Replace an earlier answer of the same name.
     """
     if block is None and dynamics is None and without is None:
         raise InputError("What is different? Give --block STATES, --dynamics FILE or --without INTENTION.")

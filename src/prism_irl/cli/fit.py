@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import halves, limits, storage
-from prism_irl.cli.options import ColumnOptions, ModelOptions, WorldOptions, build_model, flag_of, given
+from prism_irl.cli.options import ColumnOptions, Jobs, ModelOptions, WorldOptions, build_model, flag_of, given
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
 
@@ -31,7 +31,7 @@ def fit(
     simulations: int = 20,
     evidence: Path | None = None,
     intervals: int = 0,
-    jobs: int = 2,
+    jobs: Jobs = 2,
     scheduler: str | None = None,
 ) -> None:
     """Fit a model to a table of states and actions.
@@ -74,8 +74,6 @@ def fit(
     intervals
         Resamples of the animals (--group; else of the trajectories) that are fitted again, from the fit: 95% intervals
         of usage, dwell, switching, rewards and values; 200 is usual, 0 leaves them out.
-    jobs
-        Resamples of --intervals that are fitted at the same time.
     scheduler
         Address of a running Dask scheduler, tcp://host:port: its workers share the trajectories of the fit, and
         make the resamples of --intervals.

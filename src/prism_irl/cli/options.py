@@ -52,6 +52,11 @@ PAPER = ("gridworld", "labyrinth", "bridge")
 """Experiments of the paper that have a preset."""
 
 
+Seed = Annotated[int, Parameter(help="The one source of randomness.")]
+Jobs = Annotated[int, Parameter(help="Fits, resamples or simulations that are made at the same time.")]
+OwnMethod = Annotated[str | None, Parameter(help="MODULE:CLASS of the model, where it is not one of this package.")]
+Overwrite = Annotated[bool, Parameter(help="Replace what is there already.")]
+
 UNREAD = ("events", "inputs", "since", "hz", "episodes", "task")
 """What is said of the data and is no column that a table is read with."""
 

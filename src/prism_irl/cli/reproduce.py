@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from cyclopts import Parameter
 
-from prism_irl.cli.options import CommonOptions, FitsOptions
+from prism_irl.cli.options import CommonOptions, FitsOptions, Overwrite
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError
 
@@ -53,7 +53,7 @@ def reproduce(
     quick: bool = False,
     out: Path | None = None,
     fits: FitsOptions = FitsOptions(),
-    overwrite: bool = False,
+    overwrite: Overwrite = False,
     resume: bool = False,
     parts: str | None = None,
     first_seed: int | None = None,
@@ -79,8 +79,6 @@ def reproduce(
         Folder of the results [default: runs/EXPERIMENT].
     fits.scheduler
         Address of a running Dask scheduler, tcp://host:port, whose workers make the fits of gridworld and labyrinth.
-    overwrite
-        Replace results that are already there.
     resume
         Go on with an interrupted run, or add parts to a finished one (labyrinth); finished fits are not made again
         (of bridge: those of its likelihood table).

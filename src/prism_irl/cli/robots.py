@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import Parameter
 
 from prism_irl import limits, storage
-from prism_irl.cli.options import CommonOptions, FittedOptions
+from prism_irl.cli.options import CommonOptions, FittedOptions, Overwrite
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, brief, one_line
 
@@ -244,7 +244,7 @@ def triage(
     run: Path,
     out: Path | None = None,
     fitted: FittedOptions = FittedOptions(),
-    overwrite: bool = False,
+    overwrite: Overwrite = False,
     common: CommonOptions = CommonOptions(),
 ) -> None:
     """List the episodes to watch, with reasons: what is unlike the other episodes under the phases of a fit.
@@ -262,8 +262,6 @@ def triage(
         Folder of a fitted model.
     out
         A .csv file for the list: episode, reason, value, usual, z.
-    overwrite
-        Replace a file that is already there.
     """
     from prism_irl.cli.fitted import open_fitted
     from prism_irl.cli.printing import print_json, print_table

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism_irl import storage
-from prism_irl.cli.options import CommonOptions, FittedOptions
+from prism_irl.cli.options import CommonOptions, FittedOptions, Overwrite
 from prism_irl.errors import InputError, brief, one_line
 from prism_irl.optional import need
 
@@ -52,7 +52,7 @@ def segment(
     subtask_index: bool = False,
     stream: bool = False,
     fitted: FittedOptions = FittedOptions(),
-    overwrite: bool = False,
+    overwrite: Overwrite = False,
     common: CommonOptions = CommonOptions(),
 ) -> None:
     """Give every step of a table its intention.
@@ -93,8 +93,6 @@ def segment(
         With --write-back: the subtasks of LeRobot 0.5, too (subtask_index, meta/subtasks.parquet).
     stream
         Read rows from standard input and print the belief after each; needs neither table nor --out.
-    overwrite
-        Replace a file that is already there.
     """
     from prism_irl.cli.fitted import open_fitted
     from prism_irl.data.files import NWB, check_writable, write_table

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prism_irl import limits
-from prism_irl.cli.options import ColumnOptions, FoldOptions, WorldOptions
+from prism_irl.cli.options import ColumnOptions, FoldOptions, Seed, WorldOptions
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError
 from prism_irl.models import registry
@@ -26,7 +26,7 @@ def evidence(
     max_iterations: int = 40,
     cloning: bool = False,
     quick: bool = False,
-    seed: int = 0,
+    seed: Seed = 0,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
 ) -> None:
@@ -62,8 +62,6 @@ def evidence(
     quick
         A first look: one start and 20 iterations of every chain, goals on trajectories of 8,000 steps at most, and no
         simulations of other habits, which show how the answer moves.
-    seed
-        The one source of randomness.
     """
     from prism_irl.cli.printing import print_evidence
     from prism_irl.cli.progress import counting
@@ -227,7 +225,7 @@ def select_command(
     max_iterations: int | None = None,
     simulations: int = 20,
     intervals: int = 0,
-    seed: int = 0,
+    seed: Seed = 0,
     columns: ColumnOptions = ColumnOptions(),
     world: WorldOptions = WorldOptions(),
 ) -> None:
@@ -262,8 +260,6 @@ def select_command(
     intervals
         Resamples of the animals (trajectories, without --group) over what each scored when held out, for intervals of
         the likelihoods and of their differences; fits are not made again. 0 for none, 200 is usual.
-    seed
-        The one source of randomness.
     """
     from prism_irl.cli.printing import print_evidence, print_score_intervals, print_selection
     from prism_irl.cli.progress import fits_and_parts

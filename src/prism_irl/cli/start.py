@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from cyclopts import App
 
-from prism_irl.cli.options import EXPERIMENTS, ColumnOptions, CommonOptions, FitsOptions
+from prism_irl.cli.options import EXPERIMENTS, ColumnOptions, CommonOptions, FitsOptions, Seed
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError
 
@@ -125,7 +125,7 @@ def sample(
     *,
     out: Path | None = None,
     truth: bool = False,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> None:
     """Write a small simulated table, to standard output or a file.
 
@@ -140,8 +140,6 @@ def sample(
         File to write [default: standard output].
     truth
         Add the column intention: what the agent was after at every step, for evaluation.
-    seed
-        The one source of randomness.
     """
     from prism_irl.worlds import samples
 

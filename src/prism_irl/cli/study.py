@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App
 
 from prism_irl import storage
-from prism_irl.cli.options import ColumnOptions, given
+from prism_irl.cli.options import ColumnOptions, Overwrite, given
 from prism_irl.errors import InputError, brief, one_line
 
 if TYPE_CHECKING:
@@ -526,7 +526,7 @@ def init(
     *,
     columns: ColumnOptions = ColumnOptions(),
     out: Path | None = None,
-    overwrite: bool = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Find out what the columns of a table are, and write it to study.toml, which every command reads.
 
@@ -538,8 +538,6 @@ def init(
         A .csv, .tsv, .parquet or Excel file, or several as one pattern in quotes.
     out
         File to write [default: study.toml beside the table].
-    overwrite
-        Replace the file that is there.
     """
     target = table.parent / FILE if out is None else out
     if target.exists() and not overwrite:
