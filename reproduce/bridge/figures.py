@@ -23,7 +23,7 @@ from prism_irl.models.describe import em_course
 from prism_irl.models.presets import FeaturePRISM
 from prism_irl.report import explorer as frames
 from prism_irl.report.draw import write_pictures
-from prism_irl.report.explorer import selected_trajectories, write_explorer
+from prism_irl.report.explorer import MAX_TRAJECTORIES, evenly, write_explorer
 from prism_irl.robots.continuous import frames_of, kept_frames, reachable
 from prism_irl.studies import results
 
@@ -38,7 +38,7 @@ def write_all(
     labels = outcomes[main].labels
     assert labels is not None
     demos = data.tokens if len(labels) == data.tokens.n_steps else data.motions
-    in_raster = set(selected_trajectories(demos).tolist())
+    in_raster = set(evenly(demos.n_trajectories, MAX_TRAJECTORIES).tolist())
     held_out = [i for i in data.splits[0][1].tolist() if i in in_raster]
     pictures = {i: _pictures(settings, data, demos, i) for i in held_out[:SHOWN]}
     name = result["methods"][main]["name"]

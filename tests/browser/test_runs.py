@@ -14,12 +14,12 @@ from bridge import run as bridge
 from labyrinth import figures as labyrinth_figures
 from labyrinth import run as labyrinth
 from labyrinth.alignment import Events
+from prism_irl import storage
 from prism_irl.maze import HOME, WATER, maze_mdp
 from prism_irl.models.presets import HIQL
 from prism_irl.models.registry import Method, save
 from prism_irl.models.single import IAVI
 from prism_irl.report import explorer
-from prism_irl.report.explorer import without_frames
 from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import Episode
 from prism_irl.studies import comparison
@@ -29,6 +29,8 @@ from worlds.labyrinth import LabyrinthWorld
 from worlds.lerobot import write_lerobot
 
 QUESTIONS = ["Did", "How", "What", "When", "Can"]
+
+NO_FRAMES = {"version": 1, "every": 1, "trajectories": {}}
 
 
 def simulated(n=16, horizon=20):
@@ -215,7 +217,10 @@ def test_the_frame_follows_the_scrubber(watched, pages):
 def test_missing_frames_are_one_sentence(watched, run, tmp_path):
     for name in ("metrics.json", explorer.FILE):
         (tmp_path / name).write_bytes((run / name).read_bytes())
-    without_frames(tmp_path, "There are no frames here. The dataset is gone.")
+    storage.write_json(
+        tmp_path / "frames.json",
+        NO_FRAMES | {"note": "There are no frames here. The dataset is gone."},
+    )
     page = watched(write_report(tmp_path)).page
     assert "There are no frames here. The dataset is gone." in page.locator("#explorer").inner_text()
     assert page.locator("#frame").count() == 0

@@ -436,10 +436,10 @@ def test_places_come_first_and_unsure_steps_stand_for_nothing() -> None:
     explorer = told([900, 990, 500, 700, 800, 100], [4, 4, 4, 1, 2, 4], leads=[4, 9])
     frames = {"trajectories": {"0": {"steps": [0, 1, 2, 3, 4, 5], "jpeg": list("ABCDEF")}}}
     mine, other = exemplars(explorer, frames)
-    assert [(one.uri[-1], one.caption) for one in mine[:1]] == [("B", "state 4")]  # where the intention is surest
-    assert {one.uri[-1] for one in mine} == {"A", "B", "D", "E"}
-    assert mine[1].caption == "trajectory a, step 0"
-    assert [one.uri[-1] for one in other] == ["F"]
+    assert [(one["uri"][-1], one["caption"]) for one in mine[:1]] == [("B", "state 4")]  # where the intention is surest
+    assert {one["uri"][-1] for one in mine} == {"A", "B", "D", "E"}
+    assert mine[1]["caption"] == "trajectory a, step 0"
+    assert [one["uri"][-1] for one in other] == ["F"]
 
 
 def test_few_frames_and_none_twice() -> None:
@@ -447,6 +447,6 @@ def test_few_frames_and_none_twice() -> None:
     explorer = told([1000] * n, [i % 5 for i in range(n)], leads=[0, 1, 2, 3])
     frames = {"trajectories": {"0": {"steps": list(range(n)), "jpeg": [f"frame{i}" for i in range(n)]}}}
     mine, other = exemplars(explorer, frames)
-    assert len({one.uri for one in mine}) == len(mine) == PLACES + STEPS
+    assert len({one["uri"] for one in mine}) == len(mine) == PLACES + STEPS
     assert other == []
     assert exemplars(explorer, None) == [[], []]

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.report import explorer as frames
-from prism_irl.report.explorer import read_frames, thumbnail, without_frames, write_explorer, write_frames
+from prism_irl.report.explorer import read_frames, thumbnail, write_explorer, write_frames
 from prism_irl.report.render import write_report
 from prism_irl.robots.episodes import damaged
+
+NO_FRAMES = {"version": 1, "every": 1, "trajectories": {}}
 
 
 def picture(i, t, height=90, width=120):
@@ -121,7 +124,10 @@ def write_page(folder):
 def test_why_there_are_no_frames_is_one_sentence_in_the_page(tmp_path):
     explored(tmp_path, [4])
     assert "frames here" not in write_page(tmp_path)
-    without_frames(tmp_path, "There are no frames here. The dataset has moved.")
+    storage.write_json(
+        tmp_path / "frames.json",
+        NO_FRAMES | {"note": "There are no frames here. The dataset has moved."},
+    )
     assert "There are no frames here. The dataset has moved." in write_page(tmp_path)
 
 

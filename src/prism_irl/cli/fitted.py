@@ -286,7 +286,8 @@ def _write_frames(folder: Path, demos: Demonstrations, source: Path) -> None:
     try:
         found = recordings_of(source, demos)
     except InputError as error:
-        frames.without_frames(folder, f"There are no frames here. {error}")
+        note = f"There are no frames here. {error}"
+        storage.write_json(folder / frames.FRAMES, {"version": 1, "every": 1, "trajectories": {}, "note": note})
         return
     explorer = read_explorer(folder)
     if found is None or explorer is None:

@@ -10,10 +10,10 @@ import base64
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,11 +88,20 @@ def write_explorer(
     place = dict(layout) if layout is not None else find_layout(demos) if find else None
     marks: dict[str, Any] = {}
     for name, at in (events or {}).items():
-        marks[_unlike(_short(name), marks)] = _marks(name, at, demos)
+        happened, short, number = np.asarray(at), _short(name), 2
+        if happened.shape != (demos.n_steps,) or happened.dtype.kind not in "biu":
+            raise InputError(
+                f"The events {name!r} have shape {happened.shape} and type {happened.dtype}; give true or false for "
+                f"each of {demos.n_steps} steps."
+            )
+        while short in marks:  # long names may be cut to the same beginning
+            short, number = f"{_short(name)[: MAX_NAME - 5]}… {number}", number + 1
+        marks[short] = happened.astype(bool)
     told = story.describe(demos, p, marks)
     for k, want in enumerate(told["wants"]):
         own = [] if goals is None else goals[k]
         want["goal"], want["explores"] = own[0] if len(own) == 1 else None, len(own) if len(own) > 1 else 0
+    few, many = demos.n_actions == 1, p.shape[1] * demos.n_states * demos.n_actions > MAX_CHOICES
     value = {
         "version": 1,
         "n_intentions": p.shape[1],
@@ -103,7 +112,7 @@ def write_explorer(
         "trajectories": _trajectories(demos, p, counters or {}, marks),
         "events": list(marks),
         **map_numbers(demos, p, place, rewards, values),
-        "choices": None if movement else _choices(demos, p),
+        "choices": None if movement or few or many else np.round(choice_counts(demos, p), 1).tolist(),
         "movement": None if movement is None else dict(movement),
         "story": told,
         "fit": None if fit is None else dict(fit),
@@ -155,28 +164,13 @@ def _is_whole(value: dict[str, Any]) -> bool:
 
 def script_json(value: Any) -> str:
     """Return JSON that is safe inside a script element: no character of it can end the element or begin a comment."""
-    text = json.dumps(storage.read_plain(value), separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(storage.read_plain(value), separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def evenly(n: int, most: int) -> npt.NDArray[np.int64]:
     """At most so many of n things, evenly over them, the first and the last among them."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
-
-
-def selected_trajectories(demos: Demonstrations) -> npt.NDArray[np.int64]:
-    """(rows,) positions of the trajectories that are the rows of the raster."""
-    return evenly(demos.n_trajectories, MAX_TRAJECTORIES)
-
-
-def _marks(name: str, at: npt.ArrayLike, demos: Demonstrations) -> npt.NDArray[np.bool_]:
-    marks = np.asarray(at)
-    if marks.shape != (demos.n_steps,) or marks.dtype.kind not in "biu":
-        raise InputError(
-            f"The events {name!r} have shape {marks.shape} and type {marks.dtype}; give true or false for each of "
-            f"{demos.n_steps} steps."
-        )
-    return marks.astype(bool)
 
 
 def _trajectories(
@@ -186,8 +180,16 @@ def _trajectories(
     marks: Mapping[str, npt.NDArray[np.bool_]],
 ) -> list[dict[str, Any]]:
     K = p.shape[1]
-    truth = None if demos.labels is None else _matched(demos.labels, p)
-    chosen = selected_trajectories(demos)
+    truth = None
+    if demos.labels is not None:  # under the numbers of the intentions that share most steps with them, or behind K
+        from scipy.optimize import linear_sum_assignment  # here, because few data have true labels
+
+        kinds, codes = np.unique(demos.labels, return_inverse=True)
+        shared = np.stack([np.bincount(codes, weights=w, minlength=len(kinds)) for w in p.T], axis=1)
+        number, (of, k) = K + np.arange(len(kinds)), linear_sum_assignment(-shared)
+        number[of] = k
+        truth = number[codes]
+    chosen = evenly(demos.n_trajectories, MAX_TRAJECTORIES)
     # Every trajectory gets its share of the page; what short ones leave over is not worth the bookkeeping.
     longest = max(50, MAX_NUMBERS // ((K + 2 + len(counters) + len(marks)) * len(chosen)))
     rows = []
@@ -211,26 +213,6 @@ def _trajectories(
             one.setdefault("events", {})[name] = np.flatnonzero(happened[steps]).tolist()
         rows.append(one)
     return rows
-
-
-def _matched(true: npt.NDArray[Any], p: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """(n,) true labels under the numbers of the intentions that share most steps with them; further ones behind K."""
-    from scipy.optimize import linear_sum_assignment  # here, because few data have true labels
-
-    kinds, codes = np.unique(true, return_inverse=True)
-    shared = np.stack([np.bincount(codes, weights=w, minlength=len(kinds)) for w in p.T], axis=1)
-    number = p.shape[1] + np.arange(len(kinds))
-    rows, columns = linear_sum_assignment(-shared)
-    number[rows] = columns
-    return np.asarray(number[codes], np.int64)
-
-
-def _choices(demos: Demonstrations, p: npt.NDArray[Any]) -> list[Any] | None:
-    """(K, S, A) how often each intention took each action in each state; None where that would fill the page."""
-    if demos.n_actions == 1 or p.shape[1] * demos.n_states * demos.n_actions > MAX_CHOICES:
-        return None
-    found: list[Any] = np.round(choice_counts(demos, p), 1).tolist()
-    return found
 
 
 def _flow(demos: Demonstrations, p: npt.NDArray[Any]) -> dict[str, Any]:
@@ -257,15 +239,6 @@ def _vocabulary(names: Sequence[str] | None) -> list[str] | None:
     return None if not names or longest < MIN_NAME else [_short(name, longest) for name in names]
 
 
-def _unlike(name: str, others: Mapping[str, Any]) -> str:
-    """A name that none of the others has, even where long names are cut to the same beginning."""
-    number, unlike = 2, name
-    while unlike in others:
-        unlike = f"{name[: MAX_NAME - 5]}… {number}"
-        number += 1
-    return unlike
-
-
 def _short(name: Any, longest: int = MAX_NAME) -> str:
     text = str(name)
     return text if len(text) <= longest else text[: longest - 1] + "…"
@@ -275,52 +248,33 @@ PLACES, STEPS = 3, 3  # frames of each kind at most
 SURE = 0.6  # probability of the intention at a step that may stand for it
 
 
-class Exemplar(NamedTuple):
-    """A frame as a data URI, and what it stands for."""
-
-    uri: str
-    caption: str
-
-
-class _Kept(NamedTuple):
-    """A step whose frame was kept: how probable the intention is there, its state, the frame and where it is."""
-
-    p: float
-    state: int
-    jpeg: str
-    where: str
-
-
-def exemplars(explorer: Mapping[str, Any], frames: Mapping[str, Any] | None) -> list[list[Exemplar]]:
-    """A few frames for each intention; empty lists where there are no frames, or none of its steps has one.
+def exemplars(explorer: Mapping[str, Any], frames: Mapping[str, Any] | None) -> list[list[dict[str, str]]]:
+    """A few frames for each intention (data ``uri``, ``caption``); none where there are no frames of its steps.
 
     First the places that its sentence speaks of, each by the step at which the intention is surest; then steps of its
     own, evenly over the trajectories.
     """
-    wants, found = explorer["story"]["wants"], []
-    for k in range(explorer["n_intentions"]):
-        own = [one for one in _kept(explorer, frames, k) if one.p >= SURE]
-        chosen: dict[str, str] = {}  # frame → caption: the same frame does not stand twice
-        for state, _ in wants[k]["leads_to"][:PLACES]:
-            there = [one for one in own if one.state == state]
-            if there:
-                best = max(there, key=lambda one: one.p)
-                chosen.setdefault(best.jpeg, place_name(int(state), explorer.get("states")))
-        rest = [one for one in own if one.jpeg not in chosen]
-        for i in evenly(len(rest), STEPS) if rest else ():
-            chosen.setdefault(rest[i].jpeg, rest[i].where)
-        found.append([Exemplar(f"data:image/jpeg;base64,{jpeg}", words) for jpeg, words in chosen.items()])
-    return found
-
-
-def _kept(explorer: Mapping[str, Any], frames: Mapping[str, Any] | None, k: int) -> Iterator[_Kept]:
-    K = explorer["n_intentions"]
+    K, kept = explorer["n_intentions"], []
     for row, one in (frames or {"trajectories": {}})["trajectories"].items():
         shown = explorer["trajectories"][int(row)]
         for step, jpeg in zip(one["steps"], one["jpeg"], strict=True):
             if step < len(shown["states"]):
-                where = f"trajectory {shown['name']}, step {step}"
-                yield _Kept(shown["p"][step * K + k] / 1000, int(shown["states"][step]), jpeg, where)
+                p = [value / 1000 for value in shown["p"][step * K : step * K + K]]
+                kept.append((p, int(shown["states"][step]), jpeg, f"trajectory {shown['name']}, step {step}"))
+    found = []
+    for k in range(K):
+        own = [one for one in kept if one[0][k] >= SURE]
+        chosen: dict[str, str] = {}  # frame → caption: the same frame does not stand twice
+        for state, _ in explorer["story"]["wants"][k]["leads_to"][:PLACES]:
+            there = [one for one in own if one[1] == state]
+            if there:
+                best = max(there, key=lambda one: one[0][k])
+                chosen.setdefault(best[2], place_name(int(state), explorer.get("states")))
+        rest = [one for one in own if one[2] not in chosen]
+        for i in evenly(len(rest), STEPS) if rest else ():
+            chosen.setdefault(rest[i][2], rest[i][3])
+        found.append([{"uri": f"data:image/jpeg;base64,{jpeg}", "caption": words} for jpeg, words in chosen.items()])
+    return found
 
 
 # -- frames.json: every n-th step of some trajectories of the raster as a small JPEG, below a limit on the file --------
@@ -350,7 +304,7 @@ def write_frames(
     A damaged trajectory is left out; any other `InputError` of ``pictures`` is named in the page, which then has none.
     Shown are some of the raster's trajectories, evenly, or of the positions in ``trajectories`` those that it has.
     """
-    rows = {int(i): row for row, i in enumerate(selected_trajectories(demos))}
+    rows = {int(i): row for row, i in enumerate(evenly(demos.n_trajectories, MAX_TRAJECTORIES))}
     wanted = list(rows) if trajectories is None else [int(i) for i in trajectories if int(i) in rows]
     chosen = [wanted[j] for j in evenly(len(wanted), MAX_SHOWN)] if wanted else []
     lengths = {i: len(explorer["trajectories"][rows[i]]["states"]) for i in chosen}
@@ -375,16 +329,8 @@ def write_frames(
         kept, note = {}, f"There are no frames here. {error}"
     if not kept and not note:
         note = "There are no frames here: these trajectories have no readable recording of a camera."
-    return _write_frames(folder, {"every": every, "trajectories": kept, "note": note})
-
-
-def without_frames(folder: Path, why: str) -> dict[str, Any]:
-    """Write a file that says in one sentence why there are no pictures."""
-    return _write_frames(folder, {"every": 1, "trajectories": {}, "note": why})
-
-
-def _write_frames(folder: Path, value: dict[str, Any]) -> dict[str, Any]:
-    storage.write_json(folder / FRAMES, plain := {"version": 1, **value})
+    plain = {"version": 1, "every": every, "trajectories": kept, "note": note}
+    storage.write_json(folder / FRAMES, plain)
     return plain
 
 
@@ -402,21 +348,15 @@ def read_frames(folder: Path, rows: int) -> dict[str, Any] | None:
     """Return what ``frames.json`` holds, None where there is none; anything but small pictures is an error."""
 
     def is_whole(value: dict[str, Any]) -> bool:
+        of = [(one["steps"], one["jpeg"]) for one in value["trajectories"].values()]
         return (
             value["version"] == 1
             and isinstance(value["every"], int)
             and isinstance(value["note"], str)
-            and all(int(row) in range(rows) and _pictures(one) for row, one in value["trajectories"].items())
+            and all(int(row) in range(rows) for row in value["trajectories"])
+            and all(len(steps) == len(jpeg) > 0 and steps == sorted(set(steps)) for steps, jpeg in of)
+            and all(isinstance(step, int) for steps, _ in of for step in steps)
+            and all(_JPEG.fullmatch(text) is not None for _, jpeg in of for text in jpeg)
         )
 
     return read_part(folder, FRAMES, 1.2 * MAX_PICTURES + 100_000, is_whole, "frames")
-
-
-def _pictures(one: dict[str, Any]) -> bool:
-    steps, jpeg = one["steps"], one["jpeg"]
-    return (
-        len(steps) == len(jpeg) > 0
-        and all(isinstance(t, int) for t in steps)
-        and steps == sorted(set(steps))
-        and all(_JPEG.fullmatch(text) is not None for text in jpeg)
-    )
