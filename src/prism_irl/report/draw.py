@@ -46,52 +46,38 @@ TITLES = {
 def draw_run(folder: Path, names: Sequence[str] | None = None, *, maps: bool = True) -> dict[str, str]:
     """Draw all figures that the files of a run allow as SVG, PNG and CSV, and write and return their captions.
 
-    Parameters
-    ----------
-    names : K strings, optional
-        Of the intentions; by default those of the run.
-    maps : bool
-        Draw a map of each intention, which a run that draws its own does not need.
+    ``names`` are those of its K intentions, by default the run's; an experiment that knows its world better draws
+    ``maps`` of each intention itself.
     """
     from prism_irl.report.checks import read_checks
     from prism_irl.report.explorer import read_explorer
-    from prism_irl.storage import read_part
 
     explorer, figures = read_explorer(folder), folder / "figures"
     if explorer is None:
         return {}
     figures.mkdir(exist_ok=True)
     names = list(names or explorer["names"] or default_names(explorer["n_intentions"]))
-    captions = write_pictures(figures, explorer, names, maps=maps)
-    drawn = read_part(folder, str(DRAWN), LARGEST, lambda value: value["version"] == 1, "these figures")
+    drawn = storage.read_part(folder, str(DRAWN), LARGEST, lambda value: value["version"] == 1, "these figures")
+    checks, captions = read_checks(folder), write_pictures(figures, explorer, names, maps=maps)
+    for stem in ("checks", "checks_map", *(() if drawn is None else ("em_curves", "intervals", "interval_rewards"))):
+        for old in figures.glob(f"{stem}.*"):  # of an earlier run in the same folder
+            old.unlink()
     with style.paper_style():
         if drawn is not None:
             captions |= _draw_segmentation(figures, drawn, names)
-            captions |= _draw_history(folder, figures)
-        if drawn is not None and drawn["effects"] is not None:
-            captions |= _draw_effects(figures, drawn["effects"], names)
-    checks = read_checks(folder)
-    _drop(figures, "checks", "checks_map")
-    if checks is not None and not checks["note"]:
-        captions |= draw_curves(figures, checks, names, explorer["states"])
-        if explorer["layout"] is not None:
-            captions |= draw_map(figures, checks["occupancy"], explorer["layout"])
-    if drawn is not None:
-        _drop(figures, "intervals", "interval_rewards")
-    if (folder / TABLE).is_file():
-        numbers: dict[str, Any] = {}
-        with (folder / TABLE).open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        for name in ("usage", "dwell", *PER_STATE):
-            own = [row for row in rows if row["measure"] == name]
-            if own:
-                K = len({row["intention"] for row in own})
-                estimate, low, high = (
-                    np.array([float(row[column] or "nan") for row in own]).reshape(K, -1)
-                    for column in ("estimate", "low", "high")
-                )
-                numbers[name] = {"estimate": estimate, "interval": np.stack([low, high])}
-        captions |= draw_intervals(figures, numbers, names, explorer["states"])
+            if (folder / "history.csv").is_file():
+                figure, (ax,) = style.new_figure(height=2.4)
+                charts.em_curves(ax, [{k: v or None for k, v in row.items()} for row in _rows(folder / "history.csv")])
+                style.save(figure, figures / "em_curves")
+                captions["em_curves"] = "Likelihood during EM, one line per start."
+            if drawn["effects"] is not None:
+                captions |= _draw_effects(figures, drawn["effects"], names)
+        if checks is not None and not checks["note"]:
+            captions |= _draw_curves(figures, checks, names, explorer["states"])
+            if explorer["layout"] is not None:
+                captions |= _draw_map(figures, checks["occupancy"], explorer["layout"])
+        if (folder / TABLE).is_file():
+            captions |= _draw_intervals(figures, _rows(folder / TABLE), names, explorer["states"])
     there = storage.read_object(figures / "captions.json") if (figures / "captions.json").is_file() else {}
     storage.write_json(figures / "captions.json", {**{k: v for k, v in there.items() if k not in captions}, **captions})
     if names != default_names(len(names)):
@@ -99,21 +85,15 @@ def draw_run(folder: Path, names: Sequence[str] | None = None, *, maps: bool = T
     return captions
 
 
-def _drop(figures: Path, *stems: str) -> None:
-    """Delete figures of an earlier run in the same folder."""
-    for stem in stems:
-        for old in figures.glob(f"{stem}.*"):
-            old.unlink()
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def write_pictures(
     folder: Path, explorer: Mapping[str, Any], names: Sequence[str] | None = None, *, maps: bool = True
 ) -> dict[str, str]:
-    """Write the figures that this segmentation allows as SVG, PNG and CSV; return their captions.
-
-    ``names`` are those of the K intentions, by default those of the run; an experiment that knows its world better
-    draws ``maps`` itself.
-    """
+    """Write the figures of a segmentation as SVG, PNG and CSV; return their captions. Options are as in `draw_run`."""
     names = list(names or explorer["names"] or default_names(explorer["n_intentions"]))
     captions = {}
     with style.paper_style():
@@ -224,20 +204,6 @@ def _draw_segmentation(figures: Path, drawn: Mapping[str, Any], names: Sequence[
     return captions
 
 
-def _draw_history(folder: Path, figures: Path) -> dict[str, str]:
-    """The curves of EM, where there was one."""
-    _drop(figures, "em_curves")
-    path = folder / "history.csv"
-    if not path.is_file():
-        return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(file)]  # empty: none
-    figure, (ax,) = style.new_figure(height=2.4)
-    charts.em_curves(ax, rows)
-    style.save(figure, figures / "em_curves")
-    return {"em_curves": "Likelihood during EM, one line per start."}
-
-
 def _draw_effects(figures: Path, effects: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
     """What each covariate does to the probability of leaving each intention."""
     at, leaving = (np.array(effects[key], float) for key in ("at", "leaving"))
@@ -258,59 +224,61 @@ def _draw_effects(figures: Path, effects: Mapping[str, Any], names: Sequence[str
     }
 
 
-def draw_intervals(
-    folder: Path, numbers: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None
+def _draw_intervals(
+    folder: Path, rows: Sequence[Mapping[str, str]], names: Sequence[str], states: Sequence[str] | None
 ) -> dict[str, str]:
     """Draw usage and dwell and, where there are any, the largest rewards of each intention; returns the captions."""
-    shown = [
-        (key, label) for key, label in (("usage", "share of steps"), ("dwell", "dwell in steps")) if key in numbers
-    ]
+    numbers: dict[str, Any] = {}
+    for name in ("usage", "dwell", "rewards"):
+        own = [
+            [float(row[column] or "nan") for column in ("estimate", "low", "high")]
+            for row in rows
+            if row["measure"] == name
+        ]
+        if own:
+            numbers[name] = np.array(own).T.reshape(3, len(names), -1)
+    shown = [one for one in (("usage", "share of steps"), ("dwell", "dwell in steps")) if one[0] in numbers]
     colors = [style.intention_color(k) for k in range(len(names))]
     captions = {"intervals": "How sure the usage and the dwell of each intention are: 95% intervals over resamples."}
-    with style.paper_style():
-        figure, axes = style.new_figure(1, len(shown), width=0.8 + len(shown) * max(1.6, 0.7 * len(names)), height=2.3)
-        for ax, (key, label) in zip(axes, shown, strict=True):
-            low, high = numbers[key]["interval"][:, :, 0]
-            values = numbers[key]["estimate"][:, 0]
-            charts.estimates(ax, values, low, high, list(map(style.short, names)), colors)
-            ax.set_ylabel(label)
-            ax.set_ylim(bottom=0)
-        style.save(figure, folder / "intervals")
-        if "rewards" in numbers:
-            values, (low, high) = numbers["rewards"]["estimate"], numbers["rewards"]["interval"]
-            labels = list(states) if states is not None else [f"state {s}" for s in range(values.shape[1])]
-            figure, axes = style.new_figure(1, len(names), width=0.6 + 2.0 * len(names), height=2.6)
-            for k, ax in enumerate(axes):
-                if np.isfinite(values[k]).any():
-                    charts.ranked(ax, values[k], low[k], high[k], labels, color=colors[k])
-                ax.set_title(style.short(names[k]))
-                ax.set_xlabel("reward")
-            style.save(figure, folder / "interval_rewards")
-            captions["interval_rewards"] = "The states with the largest reward of each intention, with 95% intervals."
+    figure, axes = style.new_figure(1, len(shown), width=0.8 + len(shown) * max(1.6, 0.7 * len(names)), height=2.3)
+    for ax, (key, label) in zip(axes, shown, strict=True):
+        charts.estimates(ax, *numbers[key][:, :, 0], list(map(style.short, names)), colors)
+        ax.set_ylabel(label)
+        ax.set_ylim(bottom=0)
+    style.save(figure, folder / "intervals")
+    if "rewards" in numbers:
+        labels = list(states) if states is not None else [f"state {s}" for s in range(numbers["rewards"].shape[2])]
+        figure, axes = style.new_figure(1, len(names), width=0.6 + 2.0 * len(names), height=2.6)
+        for k, ax in enumerate(axes):
+            values, low, high = numbers["rewards"][:, k]
+            if np.isfinite(values).any():
+                charts.ranked(ax, values, low, high, labels, color=colors[k])
+            ax.set_title(style.short(names[k]))
+            ax.set_xlabel("reward")
+        style.save(figure, folder / "interval_rewards")
+        captions["interval_rewards"] = "The states with the largest reward of each intention, with 95% intervals."
     return captions
 
 
-def draw_curves(
+def _draw_curves(
     folder: Path, checks: Mapping[str, Any], names: Sequence[str], states: Sequence[str] | None
 ) -> dict[str, str]:
     """How long intentions last, when they return, what surrounds a switch, and where the agent is; the caption."""
     kinds = {kind: [one for one in checks["curves"] if one["kind"] == kind] for kind in TITLES}
     drawn = [kind for kind, curves in kinds.items() if curves]
-    columns = 2
-    rows = -(-(len(drawn) + 1) // columns)
-    with style.paper_style():
-        figure, axes = style.new_figure(rows, columns, width=style.PAGE_WIDTH, height=2.3 * rows)
-        for ax, kind in zip(axes, drawn, strict=False):
-            looks = [_look(i, one, names, states) for i, one in enumerate(kinds[kind])]
-            labels, colors = zip(*looks, strict=True)
-            charts.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
-            ax.set_title(TITLES[kind], y=1.0)
-            ax.set(ylabel="share of the steps" if kind == "switch" else "share")
-        charts.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
-        axes[len(drawn)].set_title("Share of the steps in each state", y=1.0)
-        for ax in axes[len(drawn) + 1 :]:
-            ax.set_axis_off()
-        style.save(figure, folder / "checks")
+    rows = -(-(len(drawn) + 1) // 2)
+    figure, axes = style.new_figure(rows, 2, width=style.PAGE_WIDTH, height=2.3 * rows)
+    for ax, kind in zip(axes, drawn, strict=False):
+        looks = [_look(i, one, names, states) for i, one in enumerate(kinds[kind])]
+        labels, colors = zip(*looks, strict=True)
+        charts.simulated_bands(ax, kinds[kind], labels, colors, around=kind == "switch")
+        ax.set_title(TITLES[kind], y=1.0)
+        ax.set(ylabel="share of the steps" if kind == "switch" else "share")
+    charts.occupancy_scatter(axes[len(drawn)], checks["occupancy"]["data"], checks["occupancy"]["simulated"])
+    axes[len(drawn)].set_title("Share of the steps in each state", y=1.0)
+    for ax in axes[len(drawn) + 1 :]:
+        ax.set_axis_off()
+    style.save(figure, folder / "checks")
     return {
         "checks": f"The data (lines) beside {checks['simulations']} simulations of the fitted model (bands: 95% of "
         "them). Where a line leaves its band, the agent does something that the model does not."
@@ -327,18 +295,17 @@ def _look(i: int, curve: Mapping[str, Any], names: Sequence[str], states: Sequen
     return (f"{name}: {place}" if place else name), style.intention_color(k)
 
 
-def draw_map(folder: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, str]:
+def _draw_map(folder: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, str]:
     """Where the data and the simulations differ; the caption."""
     ratio = np.full(len(layout["xy"]), np.nan)
     data, simulated = (np.array(occupancy[key], float) for key in ("data", "simulated"))
     both = (data > 0) & (simulated > 0)
     at = np.array(occupancy["states"], int)[both]
     ratio[at] = np.clip(np.log2(data[both] / simulated[both]), -np.log2(MOST), np.log2(MOST))
-    with style.paper_style():
-        figure, (ax,) = style.new_figure(width=3.0, height=2.6)
-        drawing.layout_map(ax, layout, ratio, signed=True)
-        drawing.add_colorbar(ax, [ax], label="log₂ (data / simulated)")
-        style.save(figure, folder / "checks_map")
+    figure, (ax,) = style.new_figure(width=3.0, height=2.6)
+    drawing.layout_map(ax, layout, ratio, signed=True)
+    drawing.add_colorbar(ax, [ax], label="log₂ (data / simulated)")
+    style.save(figure, folder / "checks_map")
     return {
         "checks_map": "Where the agent is more often than the model (above 0) and less often (below 0), as the "
         f"logarithm of the ratio of their shares of the steps; ratios beyond {MOST:.0f} have the last colour."
@@ -355,12 +322,7 @@ LONG = (*PER_STATE, "leaving")
 def write_fit(folder: Path, result: FitResult, names: Sequence[str], *, find: bool = True) -> dict[str, Any]:
     """Write metrics, tables, page data and figures of a fit; returns the metrics.
 
-    Parameters
-    ----------
-    names : K strings
-        What the intentions are called.
-    find : bool
-        Look for a layout of the states where there is none.
+    ``names`` are those of its K intentions; ``find`` looks for a layout of the states where there is none.
     """
     import pandas as pd  # figures are drawn without tables
 
@@ -368,22 +330,32 @@ def write_fit(folder: Path, result: FitResult, names: Sequence[str], *, find: bo
 
     explorer = write_page_data(folder, result, names=None, find=find)
     (folder / "figures").mkdir(exist_ok=True)
-    storage.write_json(folder / DRAWN, _for_figures(result))
+    labels, demos, rows = result.shown.labels, result.shown.demos, result.shown.demos.offsets[: RASTER_ROWS + 1]
+    cut = segments(labels, demos.offsets)
+    lengths = [np.unique(cut.lengths[cut.labels == k], return_counts=True) for k in range(result.n_intentions)]
+    drawn = {  # what figures need and no other file has
+        "version": 1,
+        "raster": {"offsets": rows, "labels": labels[: rows[-1]], "total": len(demos)},
+        "dwell": {"lengths": [np.stack(own).T for own in lengths], "expected": result.dwell.expected},
+        "effects": None if result.effects is None else result.effects._asdict(),
+    }
+    storage.write_json(folder / DRAWN, drawn)
     metrics = result.to_json()
     if result.intervals is None:
         (folder / TABLE).unlink(missing_ok=True)  # of an earlier run
     else:
-        metrics["intervals"] = _write_intervals(folder, result.intervals, explorer["states"])
+        plain: dict[str, Any] = storage.read_plain(result.intervals)
+        intervals = pd.DataFrame(_interval_rows(plain["numbers"], explorer["states"]))
+        storage.write_rows(folder / TABLE, intervals.astype({"intention": "Int64", "to": "Int64", "input": "Int64"}))
+        small = {name: value for name, value in plain["numbers"].items() if name not in LONG}
+        metrics["intervals"] = plain | {"numbers": small}
     storage.write_json(folder / "metrics.json", metrics)
     if result.monitor is None:
         (folder / "history.csv").unlink(missing_ok=True)
     else:
         storage.write_rows(folder / "history.csv", pd.DataFrame(result.monitor))
     write_segments(result.table, result.posterior.labels, result.posterior.probabilities, folder / SEGMENTS)
-    for (
-        name,
-        table,
-    ) in result.tables.items():  # an empty one is not written, nor does an old one stay
+    for name, table in result.tables.items():  # an empty one is not written, nor does an old one stay
         if table is None:
             (folder / name).unlink(missing_ok=True)
         else:
@@ -407,31 +379,6 @@ def write_page_data(folder: Path, result: FitResult, **details: Any) -> dict[str
     if result.checks is not None:
         storage.write_json(folder / FILE, storage.read_plain(result.checks.to_json()))
     return explorer
-
-
-def _for_figures(result: FitResult) -> dict[str, Any]:
-    """What figures need and no other file has: the raster's first rows, lengths of segments, effects of covariates."""
-    labels, demos = result.shown.labels, result.shown.demos
-    rows = demos.offsets[: RASTER_ROWS + 1]
-    cut = segments(labels, demos.offsets)
-    lengths = [np.unique(cut.lengths[cut.labels == k], return_counts=True) for k in range(result.n_intentions)]
-    effects = result.effects
-    return {
-        "version": 1,
-        "raster": {"offsets": rows, "labels": labels[: rows[-1]], "total": len(demos)},
-        "dwell": {"lengths": [np.stack(own).T for own in lengths], "expected": result.dwell.expected},
-        "effects": None if effects is None else effects._asdict(),
-    }
-
-
-def _write_intervals(folder: Path, found: Mapping[str, Any], states: Sequence[str] | None) -> dict[str, Any]:
-    """Write intervals.csv with every number; returns what belongs into metrics.json."""
-    import pandas as pd
-
-    plain: dict[str, Any] = storage.read_plain(found)
-    table = pd.DataFrame(_interval_rows(plain["numbers"], states))
-    storage.write_rows(folder / TABLE, table.astype({"intention": "Int64", "to": "Int64", "input": "Int64"}))
-    return plain | {"numbers": {name: value for name, value in plain["numbers"].items() if name not in LONG}}
 
 
 def _interval_rows(numbers: Mapping[str, Any], states: Sequence[str] | None) -> list[dict[str, Any]]:
