@@ -313,8 +313,23 @@ def imagine(
     check_intervals(intervals, data.model, data.demos)
     if not isinstance(data.model, Intentions):
         raise InputError(f"{type(data.model).__name__} is no pair of switching and rewards; fit one with prism fit.")
-    shut = [] if block is None else _states(block, data)
-    missing = None if without is None else _intention(without, data)
+    known, shut, missing = data.table.states, list[int](), None
+    if block is not None:
+        words = [word.strip() for word in block.split(",") if word.strip()]
+        if not words:
+            raise InputError("--block names no state; give some, with commas between.")
+        ids = {name: s for s, name in enumerate(known.names or map(str, range(known.size)))}
+        for word in words:
+            if word not in ids:
+                there = f"0 to {known.size - 1}" if known.names is None else ", ".join(known.names[:10])
+                raise InputError(f"--block has {word!r}, which is no state of the fit; there are {there}.")
+        shut = [ids[word] for word in words]
+    if without is not None:
+        numbers = {str(k): k for k in range(len(data.names))} | {name: k for k, name in enumerate(data.names)}
+        if without not in numbers:
+            there = ", ".join(f"{k} ({name})" for k, name in enumerate(data.names))
+            raise InputError(f"There is no intention {without!r}; there are {there}.")
+        missing = numbers[without]
     change = study.Change(_world(data, dynamics, shut), missing, not unaware)
     parts = [f"block-{block}" if block else "", dynamics.stem if dynamics else "", "unaware" if unaware else ""]
     parts.insert(2, f"without-{without}" if without else "")
@@ -324,9 +339,12 @@ def imagine(
         options |= {"closed": shut, "resamples": intervals, "on_part": on_part}
         found = study.imagine(data.model, data.demos, change, **options)
     states = data.table.states.names or tuple(f"state {s}" for s in range(data.demos.n_states))
-    words = in_words(found, _what(block, dynamics, missing, data), states, data.names)
-    known = doubts(storage.read_object(run / "metrics.json"))
-    found |= {"name": label, "in_words": " ".join([words, *(finding.text for finding in known)])}
+    parts = [f"in the world of {dynamics.name}" if dynamics else "", f"with {block} closed" if block else ""]
+    parts += [f"without {data.names[missing]}" if missing is not None else ""]
+    what = " and ".join(part for part in parts if part)
+    words_of = [in_words(found, what[0].upper() + what[1:], states, data.names)]
+    words_of += [finding.text for finding in doubts(storage.read_object(run / "metrics.json"))]
+    found |= {"name": label, "in_words": " ".join(words_of)}
     layout = (read_explorer(run) or {}).get("layout")
     with adding(run):
         write_imagined(run, label, found, states=states, names=data.names, layout=layout)
@@ -336,29 +354,6 @@ def imagine(
         return
     print(found["in_words"])
     print(one_line(f"Table: {imagined_path(run, label).with_suffix('.csv')}; figure in {run / 'report.html'}"))
-
-
-def _states(block: str, data: RunData) -> list[int]:
-    """Ids of the states of --block."""
-    words = [word.strip() for word in block.split(",") if word.strip()]
-    known = data.table.states
-    if not words:
-        raise InputError("--block names no state; give some, with commas between.")
-    ids = {str(s): s for s in range(known.size)} if known.names is None else {n: s for s, n in enumerate(known.names)}
-    for word in words:
-        if word not in ids:
-            there = f"0 to {known.size - 1}" if known.names is None else ", ".join(known.names[:10])
-            raise InputError(f"--block has {word!r}, which is no state of the fit; there are {there}.")
-    return [ids[word] for word in words]
-
-
-def _intention(without: str, data: RunData) -> int:
-    """Number of the intention of --without."""
-    for known in (data.names, [str(k) for k in range(len(data.names))]):
-        if without in known:
-            return known.index(without)
-    there = ", ".join(f"{k} ({name})" for k, name in enumerate(data.names))
-    raise InputError(f"There is no intention {without!r}; there are {there}.")
 
 
 def _world(data: RunData, dynamics: Path | None, shut: list[int]) -> MDP | None:
@@ -374,10 +369,3 @@ def _world(data: RunData, dynamics: Path | None, shut: list[int]) -> MDP | None:
         found = read_dynamics_file(dynamics, data.table.states, data.table.actions)
         world = MDP(found.transitions, own.discount, found.valid_actions)
     return world.closed(shut) if shut else world
-
-
-def _what(block: str | None, dynamics: Path | None, missing: int | None, data: RunData) -> str:
-    parts = [f"in the world of {dynamics.name}" if dynamics else "", f"with {block} closed" if block else ""]
-    parts += [f"without {data.names[missing]}" if missing is not None else ""]
-    text = " and ".join(part for part in parts if part)
-    return text[0].upper() + text[1:]

@@ -83,51 +83,33 @@ def print_methods(metrics: dict[str, Any]) -> None:
         print("  exceed the truth's. The same model's predictive LL is the honest one.")
 
 
+EVD = {"evd_entered_": "{}, entered", "evd_s0_": "{}, at s0", "evd_": "{}, all states"}
+"""Mean |V* − V| over the states that can be entered; V − V* at s0; mean |V* − V| over all states."""
+REWARDS = {"reward_distance_": "distance, {}", "transfer_": "transfer, {}", "carried_": "policy carried over, {}"}
+
+
 def print_value_differences(metrics: dict[str, Any]) -> None:
     """Expected value differences with the paper's below ours, and what the rewards are worth, where truth is known."""
     entries = metrics["methods"].values()  # a method without policies over states has no such numbers
-    keys = list(dict.fromkeys(key for entry in entries for key in entry if key.startswith("evd_")))
-    rows = []
-    for entry in entries:
-        if keys and entry.get(keys[0]) is not None:
-            rows.append(entry)
-            if "paper_evd" in entry:
-                rows.append({"name": "  in the paper, another world", **entry["paper_evd"], "style": "dim"})
-    if rows:
-        columns = {_evd_heading(key): (key, 2) for key in keys}
-        title = "Expected value difference of recovered policies and the expert, true reward (closer to zero is better)"
-        print_table(title, rows, {"method": ("name", 0), **columns}, 140)
-    _print_rewards(list(entries))
-
-
-def _evd_heading(key: str) -> str:
-    """evd_X: mean |V* − V| over all states; evd_entered_X over those that can be entered; evd_s0_X: V − V* at s0."""
-    name = key.removeprefix("evd_")
-    for kind, words in (("entered_", "entered"), ("s0_", "at s0")):
-        if name.startswith(kind):
-            return f"{_intention(name.removeprefix(kind))}, {words}"
-    return f"{_intention(name)}, all states"
-
-
-def _intention(name: str) -> str:
-    return f"intention {name}" if name.isdecimal() else name
-
-
-def _print_rewards(entries: list[Mapping[str, Any]]) -> None:
-    kinds = {"reward_distance_": "distance, ", "transfer_": "transfer, ", "carried_": "policy carried over, "}
-    keys = dict.fromkeys(key for kind in kinds for entry in entries for key in entry if key.startswith(kind))
-    columns = {
-        words + _intention(key.removeprefix(kind)): (key, 2)
-        for kind, words in kinds.items()
-        for key in keys
-        if key.startswith(kind)
-    }
-    rows = [entry for entry in entries if any(entry.get(key) is not None for key in keys)]
-    if rows:
-        title = "Rewards: distance from the true one (STARC; 0: the same but for shaping and scale, 1: the opposite)"
-        if any(key.startswith("transfer_") for key in keys):
-            title += ", and what a plan earns where barriers have moved (1: as much as with the true reward)"
-        print_table(title, rows, {"method": ("name", 0), **columns}, 160)
+    better = "Expected value difference of recovered policies and the expert, true reward (closer to zero is better)"
+    worth = "Rewards: distance from the true one (STARC; 0: the same but for shaping and scale, 1: the opposite)"
+    if any(key.startswith("transfer_") for entry in entries for key in entry):
+        worth += ", and what a plan earns where barriers have moved (1: as much as with the true reward)"
+    for title, kinds, first, width in ((better, EVD, ["evd_"], 140), (worth, REWARDS, list(REWARDS), 160)):
+        keys = dict.fromkeys(key for kind in first for entry in entries for key in entry if key.startswith(kind))
+        columns: dict[str, tuple[str, int]] = {"method": ("name", 0)}
+        for key in keys:
+            kind = next(kind for kind in kinds if key.startswith(kind))
+            name = key.removeprefix(kind)
+            columns[kinds[kind].format(f"intention {name}" if name.isdecimal() else name)] = key, 2
+        rows = []
+        for entry in entries:
+            if any(entry.get(key) is not None for key in keys):
+                rows.append(entry)
+                if kinds is EVD and "paper_evd" in entry:
+                    rows.append({"name": "  in the paper, another world", **entry["paper_evd"], "style": "dim"})
+        if rows:
+            print_table(title, rows, columns, width)
 
 
 def print_scores(scores: dict[str, Any], *, leaks: bool, density: bool = False) -> None:

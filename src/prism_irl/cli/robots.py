@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
@@ -81,13 +80,26 @@ def tokenize(dataset: Path, *, folder: RunFolder, options: TokenizeOptions = Tok
     from prism_irl.robots import continuous
     from prism_irl.robots.episodes import open_episodes
     from prism_irl.robots.vision.encoders import make_encoder
+    from prism_irl.robots.vision.tokenizer import Tokenizer
 
     for name in ("states", "actions", "batch_size", "seed"):
         limits.check_option(name, getattr(options, name, None))
     source = open_episodes(dataset, split=options.split, strict=options.strict)
     encoder = make_encoder(options.encoder, camera=options.camera, batch_size=options.batch_size, device=options.device)
-    tokenizer = _tokenizer(options)
-
+    grippers: dict[str, Literal["auto"] | None] = {"auto": "auto", "none": None}
+    if options.gripper not in grippers and re.fullmatch(r"-?[0-9]+", options.gripper) is None:
+        raise InputError(f"The gripper is {options.gripper!r}; give a dimension such as -1, auto or none.")
+    if options.like is not None:
+        tokenizer = Tokenizer.load(options.like / "tokenizer")
+    else:
+        tokenizer = Tokenizer(
+            options.states,
+            options.actions,
+            action_scaling=options.action_scaling,
+            gripper=grippers[options.gripper] if options.gripper in grippers else int(options.gripper),
+            drop_still_start=not options.keep_still_start,
+            seed=options.seed,
+        )
     config = {
         "dataset": source.describe(),
         "source": continuous.place(dataset, folder.out),  # where a report finds the frames again
@@ -165,30 +177,6 @@ def show(metrics: dict[str, Any], out: Path) -> None:
     for name, found in metrics["granularity"].items():
         print(f"{name:<11} {found['mean']:.2f} ± {found['std']:.2f}" + ("" if name == "revisits" else " %"))
     print(one_line(f"Demonstrations: {out / 'demonstrations.npz'}"))
-
-
-def _tokenizer(asked: TokenizeOptions) -> Tokenizer:
-    from prism_irl.robots.vision.tokenizer import Tokenizer
-
-    if asked.like is not None:
-        return Tokenizer.load(asked.like / "tokenizer")
-    return Tokenizer(
-        asked.states,
-        asked.actions,
-        action_scaling=asked.action_scaling,
-        gripper=_gripper(asked.gripper),
-        drop_still_start=not asked.keep_still_start,
-        seed=asked.seed,
-    )
-
-
-def _gripper(text: str) -> int | Literal["auto"] | None:
-    if text in ("auto", "none"):
-        return "auto" if text == "auto" else None
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"The gripper is {text!r}; give a dimension such as -1, auto or none.") from None
 
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -280,7 +268,14 @@ def triage(
     demos, K = data.demonstrations, model.n_intentions
     found = study.triage(infer_once(model, demos), demos, names_in(run, K) or [str(k) for k in range(K)])
     episodes = list(dict.fromkeys(one.episode for one in found))
-    command = deleting(dataset, episodes) if episodes else None
+    command = None
+    if episodes and (dataset / "meta" / "info.json").is_file() and all(name.isdecimal() for name in episodes):
+        root = dataset.absolute()
+        kept = root.with_name(f"{root.name}_kept")
+        words = ["lerobot-edit-dataset", "--repo_id", f"local/{root.name}", "--root", str(root)]
+        words += ["--new_repo_id", f"local/{kept.name}", "--new_root", str(kept), "--operation.type", "delete_episodes"]
+        which = f"[{', '.join(sorted(episodes, key=int))}]"
+        command = shlex.join([*words, "--operation.episode_indices", which])
     if out is not None:
         study.write(out, found)
     if common.json:
@@ -298,14 +293,3 @@ def triage(
         print(f"Watch them first; this would leave them out of a copy, and number the others anew:\n{command}")
     if out is not None:
         print(one_line(f"List: {out}"))
-
-
-def deleting(dataset: Path, episodes: Sequence[str]) -> str | None:
-    """The command of LeRobot that writes a copy without the episodes; None of what is no LeRobot folder."""
-    if not (dataset / "meta" / "info.json").is_file() or not all(name.isdecimal() for name in episodes):
-        return None
-    root = dataset.absolute()
-    kept = root.with_name(f"{root.name}_kept")
-    words = ["lerobot-edit-dataset", "--repo_id", f"local/{root.name}", "--root", str(root)]
-    words += ["--new_repo_id", f"local/{kept.name}", "--new_root", str(kept), "--operation.type", "delete_episodes"]
-    return shlex.join([*words, "--operation.episode_indices", f"[{', '.join(sorted(episodes, key=int))}]"])
