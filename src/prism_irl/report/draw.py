@@ -242,7 +242,8 @@ def _draw_intervals(
     captions = {"intervals": "How sure the usage and the dwell of each intention are: 95% intervals over resamples."}
     figure, axes = style.new_figure(1, len(shown), width=0.8 + len(shown) * max(1.6, 0.7 * len(names)), height=2.3)
     for ax, (key, label) in zip(axes, shown, strict=True):
-        charts.estimates(ax, *numbers[key][:, :, 0], list(map(style.short, names)), colors)
+        values, low, high = numbers[key][:, :, 0]
+        charts.estimates(ax, values, low, high, list(map(style.short, names)), colors)
         ax.set_ylabel(label)
         ax.set_ylim(bottom=0)
     style.save(figure, folder / "intervals")
