@@ -112,7 +112,9 @@ def test_another_pair_brings_its_own_defaults() -> None:
         assert {name: getattr(changed, name) for name in made.get_params()} == {
             name: getattr(made, name) for name in made.get_params()
         }
-    assert repr(prism.Intentions(3, switching="recurrent", hidden=32, seed=4)) == "Intentions(seed=4)"
+    named = "Intentions(n_intentions=3, switching='recurrent', seed=4)"
+    assert repr(prism.Intentions(3, switching="recurrent", hidden=32, seed=4)) == named
+    assert repr(prism.Intentions()) == "Intentions()"  # whose number is found
 
 
 def test_the_papers_model_has_the_name_and_the_general_estimator_had_it() -> None:

@@ -59,9 +59,16 @@ class Parametrised:
 
     def __repr__(self) -> str:
         """The constructor's call, without what is as it is by default."""
-        given = {name: repr(getattr(self, name)) for name in self._defaults()}
-        changed = (f"{name}={text}" for name, text in given.items() if text != repr(self.default_of(name)))
+        first = self._told()
+        given = {name: repr(getattr(self, name)) for name in [*first, *self._defaults()]}
+        changed = (
+            f"{name}={text}" for name, text in given.items() if name in first or text != repr(self.default_of(name))
+        )
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _told(self) -> list[str]:
+        """Parameters that `repr` names first, even where they are as they are by default."""
+        return []
 
     def parameters_read(self) -> set[str]:
         """Names of the parameters that have an effect."""

@@ -55,7 +55,10 @@ TRIAL_STARTS = 10
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Intentions(Settings, FittedPair):  # noqa: D101
-    __doc__ = Settings.__doc__  # the parameters, said once
+    __doc__ = f"""Intentions, when they switch and what each is after, found by EM in states and actions alone.
+
+    ``Intentions().fit(demos)`` chooses the pair of switching and rewards that suits the data, and finds how many
+    intentions there are where that pair can.{(Settings.__doc__ or "").partition(".")[2]}"""  # parameters are said once
 
     # -- the pair --------------------------------------------------------------------------------------------------
 

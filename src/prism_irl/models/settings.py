@@ -71,10 +71,11 @@ class Settings:
         Number of intentions K, 3 by default; places find it unless it is given. Likelihood alone does not choose it;
         look at dwell and agreement too.
     switching : str or options
-        When intentions switch: single, per-trajectory, independent, markov, semi-markov, state, ordered or recurrent.
-        Recurrent switching predicts like the gate and finds intentions that last.
-    rewards : {"tabular", "iql", "soft-1", "soft-2", "goals", "features"} or options
-        What each intention is after. Free policies (tabular) predict best; planned goals on a habit explain best.
+        When intentions switch: single, per-trajectory, independent, markov, semi-markov, arrival, state, ordered or
+        recurrent. Without a name the data decide: arrival where states are places that actions connect.
+    rewards : str or options
+        What each intention is after: tabular, iql, soft-1, soft-2, goals, places, features and others that ``prism
+        methods`` lists. Free policies (tabular) predict best; places and planned goals on a habit explain best.
     network : {"rnn", "lstm", "gru", "transformer"}
         What reads the history: the paper's RNN for its gate, a GRU for recurrent switching, which predicts unseen
         trajectories of three simulated worlds better with it (`benchmarks/default_network.py`).
@@ -186,6 +187,11 @@ class Settings:
         if rewards.searches or rewards.start_kinds is not None:
             found -= {"starts"}
         return found
+
+    def _told(self) -> list[str]:
+        """The number and the pair, where somebody gave or a fit found them."""
+        names = [name for name in ("n_intentions", "switching", "rewards") if getattr(type(self), name) is None]
+        return [name for name in names if "n_states_" in vars(self) or vars(self).get(name) is not None]
 
     def default_of(self, name: str) -> Any:
         """What a parameter is where it is not given: as the pair would have it."""
