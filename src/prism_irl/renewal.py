@@ -34,6 +34,9 @@ ORDER_PRIOR = 5.0
 REMINDER_PRIOR = 0.5, 20.0
 """Steps at every place that brought an intention about, and that did not, which are added to those of the data."""
 
+LAST_PRIOR = 20.0
+"""Steps at goals, and away from them, that were the last of their trajectory as often as any."""
+
 
 class Renewal(NamedTuple):
     """Parameters: ``initial`` (K,), ``onward`` (1, K) or (K, K) of the next intention, ``leaving`` (K, 4).
@@ -120,6 +123,15 @@ def leaving_rates(left: FloatArray, stayed: FloatArray, nowhere: BoolArray) -> F
         gone, kept = left[group].sum(0) + RATE_PRIOR[0], stayed[group].sum(0) + RATE_PRIOR[1]
         rates[group] = gone / (gone + kept)
     return rates
+
+
+def lasting(closed: FloatArray) -> FloatArray:
+    """How often a step is the last of its trajectory, away from the goal and at it, (2,).
+
+    Counts (2, 2) are those of last steps, and of all; either has `LAST_PRIOR` steps more that ended as often as any.
+    """
+    found: FloatArray = (closed[0] + LAST_PRIOR * closed[0].sum() / closed[1].sum()) / (closed[1] + LAST_PRIOR)
+    return found
 
 
 def reminding(reminded: FloatArray, visits: FloatArray, weights: FloatArray) -> FloatArray:

@@ -226,3 +226,55 @@ def test_bad_input_is_one_sentence():
     closed[1, 1], closed[5, 0] = np.eye(WIDTH**2)[[1, 5]]
     assert "no way into" in refusal(demos, MDP.from_dense(closed))
     assert "40 goals" in refusal(demos, n_intentions=40)
+
+
+def wanting_several(n: int, seed: int, length: int = 80) -> Demonstrations:
+    """Two intentions that end at any time: the corners 0 and 24, whichever is nearer, and the middle of the top, 2."""
+    P, rng = grid(), np.random.default_rng(seed)
+    detours = Detours(MDP.from_dense(P), np.arange(WIDTH**2))
+    targets = [detours.joined(np.isin(np.arange(WIDTH**2), own)) for own in ((0, 24), (2,))]
+    gaps = detours.gaps[targets]
+    states, actions, labels = (np.zeros((n, length), int) for _ in range(3))
+    for i in range(n):
+        s, z = rng.integers(WIDTH**2), rng.integers(2)
+        for t in range(length):
+            p = np.exp(-2.5 * gaps[z, s])
+            a = rng.choice(4, p=p / p.sum())
+            states[i, t], actions[i, t], labels[i, t] = s, a, z
+            z = 1 - z if rng.random() < 0.05 else z
+            s = P[s, a].argmax()
+    return Demonstrations.from_arrays(states, actions, labels=labels, n_states=WIDTH**2, n_actions=4)
+
+
+def test_places_that_are_wanted_at_once_are_one_intention(tmp_path):
+    demos = wanting_several(60, seed=1)
+    model = Intentions(switching="arrival", rewards="places").fit(demos)
+    assert sorted(model.goals_) == [[0, 24], [2]]
+    order = [[[0, 24], [2]].index(goal) for goal in model.goals_]
+    assert np.mean(np.array(order)[model.predict(demos)] == demos.labels) > 0.9
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert again.goals_ == model.goals_
+    np.testing.assert_allclose(again.predict_proba(demos), model.predict_proba(demos))
+    np.testing.assert_allclose(again.rewards_, model.rewards_)
+
+
+def test_trajectories_that_end_at_the_goal_say_which_it_was():
+    long = errands(40, seed=5)
+    ends = np.flatnonzero(np.isin(long.states, GOALS) & (np.array(GOALS)[long.labels] == long.states)) + 1
+    cuts = np.unique(np.append(ends, long.offsets[1:]))
+    parts = [part for part in np.split(np.arange(long.n_steps), cuts[:-1]) if len(part) > 1]
+    demos = Demonstrations.from_arrays(
+        *([column[part] for part in parts] for column in (long.states, long.actions)),
+        labels=[long.labels[part] for part in parts],
+        n_states=WIDTH**2,
+        n_actions=4,
+    )
+    model = Intentions(switching="arrival", rewards="places").fit(demos)
+    assert sorted(model.rewards_model_.goals) == sorted(GOALS)
+    away, there = model.switching_.last
+    assert there > 0.5 > 5 * away
+    order = [GOALS.index(goal) for goal in model.rewards_model_.goals]
+    right = np.array(order)[model.predict(demos)] == demos.labels
+    model.switching_.last[...] = 0.5
+    assert right.mean() > np.mean(np.array(order)[model.predict(demos)] == demos.labels) + 0.01

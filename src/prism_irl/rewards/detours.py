@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prism_irl.arrays import FloatArray, IntArray
+from prism_irl.arrays import BoolArray, FloatArray, IntArray
 from prism_irl.mdp import MDP
 from prism_irl.optional import compiled
 
@@ -29,8 +29,9 @@ class Detours:
 
     Attributes
     ----------
-    steps : (G + 1, S), expected steps to each place by the shortest way; the last row is of no place, which is `FAR`
-    gaps : (G + 1, S, A), additional steps of each action, at most `CLIP`; 0 at the place itself, and to no place
+    at : (T, S), the states of each target: of each of G places, of none, and of each set of places of `joined`
+    steps : (T, S), expected steps to each target by the shortest way, to the nearest of its places; `FAR` to none
+    gaps : (T, S, A), additional steps of each action, at most `CLIP`; 0 at the target itself, and to none
     back : (S, A), expected steps back to the place of the state after each action, at most `CLIP`
     """
 
@@ -40,14 +41,43 @@ class Detours:
         states = np.argsort(self.place, kind="stable").astype(np.int64)
         first = np.searchsorted(self.place[states], np.arange(self.n_places + 1)).astype(np.int64)
         P = mdp.transitions
-        rows = P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data
-        self.steps, ahead = _value_iteration(*rows, np.asarray(self.valid), states, first, FAR)
+        self._rows = P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data
+        self.at: BoolArray = np.zeros((0, len(self.place)), np.bool_)
+        self.steps: FloatArray = np.zeros(self.at.shape)
+        self.gaps: FloatArray = np.zeros((*self.at.shape, self.valid.shape[1]))
+        ahead = self._append(states, first)
         own = np.minimum(ahead[self.place, np.arange(len(self.place))] - 1.0, CLIP)
         self.back: FloatArray = np.where(self.valid, own, 0.0)
+        self._append(states[:0], np.zeros(2, np.int64))
+        self._sets: dict[bytes, int] = {}
+
+    def _append(self, states: IntArray, first: IntArray) -> FloatArray:
+        """Add targets, the states from ``first[t]`` to ``first[t + 1]`` each; the steps by each action, (t, S, A)."""
+        at = np.zeros((len(first) - 1, len(self.place)), np.bool_)
+        at[np.repeat(np.arange(len(at)), np.diff(first)), states] = True
+        ahead: FloatArray
+        steps, ahead = _value_iteration(*self._rows, np.asarray(self.valid), states, first, FAR)
         gaps = np.minimum(ahead - ahead.min(-1, keepdims=True), CLIP)
-        gaps[self.place, np.arange(len(self.place))] = 0.0
-        self.gaps: FloatArray = np.concatenate([gaps, np.zeros_like(gaps[:1])])
-        self.steps = np.concatenate([self.steps, np.full_like(self.steps[:1], FAR)])
+        gaps[at | ~at.any(-1, keepdims=True)] = 0.0
+        self.at, self.steps = np.concatenate([self.at, at]), np.concatenate([self.steps, steps])
+        self.gaps = np.concatenate([self.gaps, gaps])
+        return ahead
+
+    def joined(self, at: BoolArray) -> int:
+        """The target that consists of some states (S,): one goes to the nearest of them."""
+        key = at.tobytes()
+        if key not in self._sets:
+            states = np.flatnonzero(at)
+            self._sets[key] = len(self.at)
+            self._append(states, np.array([0, len(states)]))
+        return self._sets[key]
+
+    def places_of(self, targets: IntArray) -> BoolArray:
+        """Which places (G,) each of some targets (K,) consists of, (K, G)."""
+        found = np.zeros((len(targets), self.n_places), np.bool_)
+        target, state = np.nonzero(self.at[targets])
+        found[target, self.place[state]] = True
+        return found
 
     def policies(self, goals: IntArray, ways: Ways, habit: FloatArray, noise: float) -> FloatArray:
         """π_g(a|s) of some goals, (K, S, A); zero for invalid actions."""
@@ -60,7 +90,7 @@ class Detours:
         weights = np.exp(logs - logs.max(-1, keepdims=True)) * self.valid
         policies: FloatArray = (1.0 - noise) * weights / weights.sum(-1, keepdims=True) + noise * habit
         if ways.at_goal is not None:
-            goal, state = np.nonzero(self.place[None] == goals[:, None])
+            goal, state = np.nonzero(self.at[goals])
             policies[goal, state] = self.there(state, ways)
         return policies
 

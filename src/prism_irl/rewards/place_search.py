@@ -23,7 +23,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +35,7 @@ from prism_irl.renewal import (
     Renewal,
     beliefs,
     expected_counts,
+    lasting,
     leaving_rates,
     left_from,
     reminding,
@@ -64,16 +64,18 @@ LONELY, HEAVIER = 0.25, 2.0
 what those of some goal beside it must be."""
 RESAMPLES = 10
 """Of the trajectories, in which goals are looked for again."""
-RETURNING = 0.5
-"""Goals that are found in a smaller share of them are not kept."""
 FOLDS = 3
 """Parts of the trajectories that are left out in turn."""
 REMINDER_GAIN, WANDER_GAIN = (8.0, 4e-3), (12.0, 0.01)
 """Nats that reminders, and an intention that goes nowhere, must gain on what is left out: in all, and per step."""
-NEEDLESS, NEEDLESS_PER_STEP = 4.0, 1e-3
-"""Nats that a goal must earn on trajectories that were left out, once policies are practised: in all, and per step."""
-NEARBY, MOVING, ADDED = 2.0, 1.0, 3
-"""Steps to places that a goal may move to, nats that it must gain, and further goals that EM tries in each round."""
+BRIEF = 1.0
+"""How often an intention that goes nowhere may end: what lasts a step or two is a slip."""
+NEEDLESS = 1.5
+"""How much of the penalty a goal must earn on trajectories that were left out, once policies are practised."""
+NEARBY, MOVING = 2.0, 1.0
+"""Steps to places that a goal may move to, and nats that it must gain."""
+CHANGES, LEARNED = 16, 2
+"""Changes of goals at most, and how many of each kind EM tries every time."""
 STRENGTHS = (np.inf, 100.0, 30.0, 10.0, 4.0)
 """Strengths of plans against practice that are tried, in steps per state."""
 PIECES = 10
@@ -105,7 +107,8 @@ class Ways(NamedTuple):
 
     ``at_goal`` (A,): what is done there, whatever the goal; None while nothing is known; ``stay``: how much each step
     that an action takes away from there speaks against it. ``levels`` (S, A): how much more, in logs, each action is
-    taken on the way than all this expects, whatever the goal.
+    taken on the way than all this expects, whatever the goal. ``last`` (2,): how often a step is the last of its
+    trajectory, away from the goal and at it: some recordings end there.
     """
 
     alpha: float
@@ -114,6 +117,7 @@ class Ways(NamedTuple):
     at_goal: FloatArray | None = None
     levels: FloatArray | None = None
     stay: float = 0.0
+    last: FloatArray = np.full(2, 0.5)
 
 
 class Practice(NamedTuple):
@@ -181,12 +185,15 @@ class Goals:
 class Steps:
     """Steps as the compiled passes read them: rows of a table (n,), places (n,), and where trajectories begin.
 
+    The table has a row s·A + a of every state and action, and behind them those of the last steps of trajectories.
+
     ``visits`` (G,): how often the agent goes on from each place.
     """
 
     def __init__(self, demos: Demonstrations, place: IntArray) -> None:
         self.rows = demos.states.astype(np.int64) * demos.n_actions + demos.actions
         self.places, self.offsets = place[demos.states], demos.offsets.astype(np.int64)
+        self.rows[self.offsets[1:] - 1] += demos.n_states * demos.n_actions
         self.n_trajectories = len(demos)
         self.visits = left_from(self.places, self.offsets, int(place.max()) + 1)
 
@@ -206,12 +213,18 @@ class GoalSearch:
 
     # -- policies --------------------------------------------------------------------------------------------------
 
-    def table(self, found: Goals) -> FloatArray:
-        """π_g(a|s) of every row s·A + a, (S·A, K)."""
+    def policies(self, found: Goals) -> FloatArray:
+        """π_g(a|s) as it is practised, (K, S, A)."""
         policies = self.detours.policies(found.goals, found.ways, self.habit, self.noise)
-        if found.practice is not None:
-            policies = found.practice.applied(policies)
-        return np.ascontiguousarray(policies.reshape(len(policies), -1).T)
+        return policies if found.practice is None else found.practice.applied(policies)
+
+    def table(self, found: Goals) -> FloatArray:
+        """Probabilities of actions, and of going on or not, of every row of `Steps`, (2·S·A, K)."""
+        away, there = found.ways.last
+        last = np.where(self.detours.at[found.goals], there, away)[..., None]
+        policies = self.policies(found)
+        both = np.concatenate([(1.0 - last) * policies, last * policies], axis=1)
+        return np.ascontiguousarray(both.reshape(len(policies), -1).T)
 
     def expect(self, found: Goals, steps: Steps) -> Expected:
         """E-step."""
@@ -225,17 +238,28 @@ class GoalSearch:
 
     def _at(self, found: Goals, steps: Steps) -> IntArray:
         """The goal that the agent is at, −1 elsewhere, (n,)."""
-        index = np.full(self.detours.n_places + 1, -1)
-        index[found.goals] = np.arange(len(found.goals))
+        index = np.full(self.detours.n_places, -1)
+        goal, state = np.nonzero(self.detours.at[found.goals])
+        index[self.detours.place[state]] = goal
         return np.asarray(index[steps.places])
 
+    def done(self, counts: FloatArray) -> FloatArray:
+        """Expected steps (K, S, A) from those of a table, (2·S·A, K)."""
+        found: FloatArray = counts.T.reshape(-1, 2, *self.habit.shape).sum(axis=1)
+        return found
+
+    def learn_last(self, found: Goals, counts: FloatArray) -> FloatArray:
+        """How often a step is the last one, away from the goal and at it, from counts of a table (2·S·A, K)."""
+        steps = counts.T.reshape(len(found.goals), 2, *self.habit.shape).sum(-1)
+        at = self.detours.at[found.goals]
+        closed = [[part[~at].sum(), part[at].sum()] for part in (steps[:, 1], steps.sum(1))]
+        return lasting(np.array(closed))
+
     def learn_ways(self, found: Goals, counts: FloatArray, *, levels: bool) -> Ways:
-        """The likeliest α, β and κ given expected steps (S·A, K), one after the other; then the levels."""
+        """The likeliest α, β and κ given expected steps (K, S, A), one after the other; then the levels."""
         from scipy.optimize import minimize_scalar
 
-        K, (S, A) = len(found.goals), self.habit.shape
-        here = self.detours.place[None] == found.goals[:, None]
-        weights = counts.T.reshape(K, S, A) * ~here[:, :, None]
+        weights = counts * ~self.detours.at[found.goals][:, :, None]
         ways = found.ways._replace(at_goal=None)
 
         def policies(**changed: Any) -> FloatArray:
@@ -270,11 +294,11 @@ class GoalSearch:
         return ways._replace(at_goal=found.ways.at_goal)
 
     def learn_there(self, found: Goals, counts: FloatArray, ways: Ways) -> Ways:
-        """The likeliest policy at goals given expected steps (S·A, K): actions, and whether one stays there."""
+        """The likeliest policy at goals given expected steps (K, S, A): actions, and whether one stays there."""
         from scipy.optimize import minimize_scalar
 
-        goal, state = np.nonzero(self.detours.place[None] == found.goals[:, None])
-        done = counts.T.reshape(len(found.goals), *self.habit.shape)[goal, state]
+        goal, state = np.nonzero(self.detours.at[found.goals])
+        done = counts[goal, state]
         own = np.ones(self.habit.shape[1]) if ways.at_goal is None else ways.at_goal
         ways = ways._replace(at_goal=_normalised(own))
         steps = done.sum(-1, keepdims=True)
@@ -311,6 +335,7 @@ class GoalSearch:
         """Some iterations; with ``learns`` also of rates and ways. All but ``least`` goals below ``vanished`` leave."""
         for iteration in range(iterations):
             seen = self.expect(found, steps)
+            done = self.done(seen.counts)
             weights = _normalised(seen.onward.sum(0) + seen.first)
             if found.crowd:
                 weights[-found.crowd :] = weights[-found.crowd :].mean()
@@ -319,19 +344,19 @@ class GoalSearch:
             chain, ways = found.chain._replace(initial=weights, onward=onward), found.ways
             slow = iteration % 4 == 0
             if slow and iteration >= policies_from:
-                ways = self.learn_there(found, seen.counts, ways)
+                ways = self.learn_there(found, done, ways)._replace(last=self.learn_last(found, seen.counts))
             if learns:
                 chain = chain._replace(
                     leaving=leaving_rates(seen.left, seen.stayed, found.goals == self.detours.n_places)
                 )
                 if slow:
-                    learned = self.learn_ways(found, seen.counts, levels=levels)
-                    ways = learned._replace(at_goal=ways.at_goal, stay=ways.stay)
+                    learned = self.learn_ways(found, done, levels=levels)
+                    ways = learned._replace(at_goal=ways.at_goal, stay=ways.stay, last=ways.last)
             practice = found.practice
             if chain.reminders is not None:
                 chain = chain._replace(reminders=reminding(seen.reminded, steps.visits, weights))
             if practice is not None:
-                practice = practice._replace(counts=seen.counts.T.reshape(-1, *self.habit.shape))
+                practice = practice._replace(counts=done)
             likelihood = float(seen.log_likelihood.sum())
             found = replace(found, chain=chain, ways=ways, log_likelihood=likelihood, practice=practice)
             heavy = weights > min(vanished, np.sort(weights)[-min(least, len(weights))] / 2)
@@ -426,50 +451,59 @@ class GoalSearch:
             path.append(max(tried, key=lambda one: one.log_likelihood))
         return path
 
-    def improve(
-        self, found: Goals, candidates: IntArray, steps: Steps, each: float, n_goals: int | None, rounds: int = 4
-    ) -> Goals:
-        """Move goals to places nearby, and take further ones in, as long as steps are explained better by it.
+    def improve(self, found: Goals, candidates: IntArray, steps: Steps, each: float, n_goals: int | None) -> Goals:
+        """Change goals one by one as long as steps are explained better by it.
 
-        A further goal must earn ``each`` nats.
+        A goal moves to a place nearby. Unless a number was asked for, there may be a further goal, two may become one
+        intention, which goes to the nearest of its places, and a place of it may go over to another one. New goals and
+        intentions must earn ``each`` nats.
         """
-
-        def value(one: Goals) -> float:
-            return self.likelihood(one, steps)
-
-        def moved(now: Goals, k: int, place: int) -> Goals:
-            goals = now.goals.copy()
-            goals[k] = place
-            return replace(now, goals=goals)
-
-        def learned(one: Goals) -> Goals:
-            one = self.em(one, steps, 6, learns=True, levels=True)
-            return replace(one, log_likelihood=value(one))
-
-        found = replace(found, log_likelihood=value(found))
-        for _ in range(rounds):
-            before = found
-            for k in range(len(found.goals)):
-                far = self.detours.steps[candidates][:, self.detours.place == found.goals[k]].min(-1)
-                near = np.setdiff1d(candidates[far <= NEARBY], found.goals)
-                if not len(near):
-                    continue
-                scores = [value(moved(found, k, place)) for place in near]
-                other = learned(moved(found, k, near[int(np.argmax(scores))]))
-                if other.log_likelihood > found.log_likelihood + MOVING:
-                    found = other
+        found = replace(found, log_likelihood=self.likelihood(found, steps))
+        for _ in range(CHANGES):
+            changes: list[tuple[float, list[Goals]]] = [(-MOVING, self._moved(found, candidates))]
             if n_goals is None:
-                fresh = np.setdiff1d(candidates, found.goals)
-                scores = [value(found.joined(place)) for place in fresh]
-                best = np.argsort(scores)[::-1][:ADDED]
-                tried = [learned(found.joined(fresh[i])) for i in best]
-                if tried:
-                    other = max(tried, key=lambda one: one.log_likelihood)
-                    if other.log_likelihood > found.log_likelihood + each:
-                        found = other
-            if found is before:
+                fresh = np.setdiff1d(candidates, np.flatnonzero(self.detours.places_of(found.goals).any(0)))
+                changes.append((-each, [found.joined(place) for place in fresh]))
+                K = range(len(found.goals))
+                changes.append((-each, [self.together(found, i, j) for j in K for i in range(j)]))
+                changes.append((-MOVING, self._going_over(found)))
+            best, value = found, found.log_likelihood
+            for gain, tried in changes:
+                scores = np.array([self.likelihood(one, steps) for one in tried])
+                for i in np.argsort(-scores, kind="stable")[:LEARNED]:
+                    one = self.em(tried[i], steps, 6, learns=True, levels=True)
+                    one = replace(one, log_likelihood=self.likelihood(one, steps))
+                    if one.log_likelihood + gain > value:
+                        best, value = one, one.log_likelihood + gain
+            if best is found:
                 break
+            found = best
         return found
+
+    def _moved(self, found: Goals, candidates: IntArray) -> list[Goals]:
+        """With one of the goals at a place nearby."""
+        taken = np.flatnonzero(self.detours.places_of(found.goals).any(0))
+        result = []
+        for k, goal in enumerate(found.goals):
+            if goal < self.detours.n_places:
+                far = self.detours.steps[candidates][:, self.detours.place == goal].min(-1)
+                for place in np.setdiff1d(candidates[far <= NEARBY], taken):
+                    goals = found.goals.copy()
+                    goals[k] = place
+                    result.append(replace(found, goals=goals))
+        return result
+
+    def _going_over(self, found: Goals) -> list[Goals]:
+        """With a place of an intention that has several at another one."""
+        at, result = self.detours.at[found.goals], []
+        places = self.detours.places_of(found.goals)
+        for i in np.flatnonzero(places.sum(1) > 1):
+            for place in np.flatnonzero(places[i]):
+                for j in set(range(len(at))) - {int(i)}:
+                    here, goals = self.detours.place == place, found.goals.copy()
+                    goals[i], goals[j] = self.detours.joined(at[i] & ~here), self.detours.joined(at[j] | here)
+                    result.append(replace(found, goals=goals))
+        return result
 
     def run(
         self, candidates: IntArray, steps: Steps, setting: Setting, n_goals: int | None
@@ -488,7 +522,7 @@ class GoalSearch:
         self, found: Goals, demos: Demonstrations, n_candidates: int, *, learns: bool, seed: int
     ) -> FloatArray:
         """In what share of resamples of the trajectories each place is among the goals, (G,), of some that may be."""
-        rng, back = np.random.default_rng(seed), np.zeros(self.detours.n_places + 1)
+        rng, back = np.random.default_rng(seed), np.zeros(self.detours.n_places)
         for _ in range(RESAMPLES):
             again = demos.subset(rng.integers(len(demos), size=len(demos)))
             steps = Steps(again, self.detours.place)
@@ -498,6 +532,26 @@ class GoalSearch:
             kept = max(path, key=lambda one: one.log_likelihood - each * len(one.goals))
             back[kept.goals] += 1
         return back / RESAMPLES
+
+    def together(self, found: Goals, i: int, j: int) -> Goals:
+        """With goals i and j as one."""
+        initial, onward, leaving, _ = found.chain
+        both = self.detours.joined(self.detours.at[found.goals[i]] | self.detours.at[found.goals[j]])
+        kept = np.delete(np.arange(len(initial)), j)
+
+        def summed(weights: FloatArray) -> FloatArray:
+            weights = weights.copy()
+            weights[..., i] += weights[..., j]
+            return weights[..., kept]
+
+        if len(onward) > 1:
+            share = initial[j] / (initial[i] + initial[j])
+            onward = onward.copy()
+            onward[i] = (1.0 - share) * onward[i] + share * onward[j]
+            onward = onward[kept]
+        goals = found.goals.copy()
+        goals[i] = both
+        return replace(found, goals=goals[kept], chain=Renewal(summed(initial), summed(onward), leaving[kept]))
 
     def practise(self, found: Goals, steps: Steps, strength: float) -> Goals:
         """Go on with policies that give way to what is done."""
@@ -536,11 +590,14 @@ class GoalSearch:
 
 
 class LeftOut:
-    """Parts of the trajectories, each with a search on the others, in which goals that were found are fitted again."""
+    """Parts of the trajectories, each with a search on the others, in which goals that were found are fitted again.
 
-    def __init__(self, demos: Demonstrations, detours: Detours, noise: float, seed: int) -> None:
+    Each goal must earn ``each`` nats on the data.
+    """
+
+    def __init__(self, demos: Demonstrations, detours: Detours, noise: float, seed: int, each: float) -> None:
         fold = np.random.default_rng(seed).permutation(len(demos)) % FOLDS
-        self.n_steps, self.folds = demos.n_steps, []
+        self.n_steps, self.folds, self.each = demos.n_steps, [], NEEDLESS * each
         for i in range(FOLDS):
             part, rest = demos.subset(np.flatnonzero(fold != i)), demos.subset(np.flatnonzero(fold == i))
             search = GoalSearch(detours, habit_of(part, detours), noise)
@@ -556,10 +613,10 @@ class LeftOut:
 
     def n_goals(self, goals: Sequence[Goals]) -> int:
         """How many of them are needed: the others are those whose loss what was left out does not notice."""
-        scores, each = np.zeros(len(goals[0].goals)), max(NEEDLESS, NEEDLESS_PER_STEP * self.n_steps)
+        scores = self.each * np.arange(len(goals[0].goals), dtype=np.float64)
         for one, (search, steps, rest) in zip(goals, self.folds, strict=True):
             path = search.eliminate(one, steps, learns=True, single=True)
-            scores += [search.likelihood(kept, rest) - each * len(kept.goals) for kept in path]
+            scores += [search.likelihood(kept, rest) for kept in path]
         return len(scores) - int(np.argmax(scores))
 
 
@@ -602,7 +659,8 @@ def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Ex
             before, goals = after, other
         instead = n_goals is not None
         other = parts.fitted(goals, partial(GoalSearch.wander, instead=instead))
-        if wanders := enough(score(other, wanders=True) - before, WANDER_GAIN):
+        ends = max(float(one.chain.leaving[-1, 0]) for one in other)
+        if wanders := enough(score(other, wanders=True, ends=ends) - before, WANDER_GAIN) and ends < BRIEF:
             goals = other
     needed = 0 if n_goals is not None else parts.n_goals(goals)
     return Extras(strength, reminds, wanders, needed), tried
@@ -622,7 +680,7 @@ def find_goals(
     n_goals: int | None = None,
     noise: float = 0.02,
     seed: int = 0,
-    settings: Sequence[Setting] = SETTINGS,
+    settings: Sequence[Setting] | None = None,
 ) -> tuple[Goals, list[dict[str, Any]]]:
     """The goals of the demonstrations, and per setting: goals and likelihood per step that was left out."""
     tried: list[dict[str, Any]] = []
@@ -637,7 +695,7 @@ def find_goals(
         return found
 
     runs, crowds = [], []
-    for setting in settings:
+    for setting in settings or SETTINGS:
         found, more, every = search.run(candidates, sample, setting, n_goals)
         tries = (search.crowd(one, sample, len(candidates), n_goals) for one in (found, more, every))
         crowds += [one for one in tries if one is not None]
@@ -648,7 +706,9 @@ def find_goals(
     best, crowd = max(crowds, key=lambda one: one[0], default=(-np.inf, found))
     if best > value + CROWD_WORTH * each:
         extras = (
-            choose_extras(crowd, LeftOut(some, detours, noise, seed), n_goals)[0] if len(some) >= FOLDS else Extras()
+            choose_extras(crowd, LeftOut(some, detours, noise, seed, each), n_goals)[0]
+            if len(some) >= FOLDS
+            else Extras()
         )
         crowd = search.practise(crowd, steps, extras.strength)
         return take(crowd, crowd.log_likelihood / steps.offsets[-1], crowd=crowd.crowd), tried
@@ -660,23 +720,19 @@ def find_goals(
     take(found, found.log_likelihood / some.n_steps, improved=True)
     extras = Extras()
     if len(some) >= FOLDS:
-        extras, rows = choose_extras(found, LeftOut(some, detours, noise, seed), n_goals)
+        extras, rows = choose_extras(found, LeftOut(some, detours, noise, seed, each), n_goals)
         tried += rows
     found = search.practise(found, steps, extras.strength)
     if len(found.goals) > 1:
         found = search.order(found, steps, reminds=extras.reminds)
         found = search.wander(found, steps, instead=n_goals is not None) if extras.wanders else found
-    if n_goals is None and len(found.goals) > 1:
-        path = search.eliminate(found, steps, learns=True, single=True)
-        cheap = [more.log_likelihood - less.log_likelihood < each for more, less in pairwise(path)]
-        needless = len(found.goals) if extras.n_goals < 2 else max(len(found.goals) - extras.n_goals, 0)
-        found = path[min(needless, [*cheap, False].index(False))]
-    returns = search.comes_back(more, some, len(candidates), learns=setting.learns, seed=seed)[found.goals]
-    returns[found.goals == detours.n_places] = -1.0
-    found, often = replace(found, returns=returns), (returns < 0) | (returns >= RETURNING)
-    if n_goals is None and often.any() and not often.all():
-        found = search.em(found.keep(often), steps, ORDER_ITERATIONS, learns=True, levels=True)
-    return found, tried
+    if 1 <= extras.n_goals < len(found.goals):
+        found = search.eliminate(found, steps, learns=True, single=True, least=extras.n_goals)[-1]
+    for place in np.setdiff1d(np.flatnonzero(detours.places_of(found.goals).any(0)), more.goals):
+        more = more.joined(place)
+    back = search.comes_back(more, some, len(candidates), learns=setting.learns, seed=seed)
+    returns = np.array([back[target].max() if target.any() else -1.0 for target in detours.places_of(found.goals)])
+    return replace(found, returns=returns), tried
 
 
 def habit_of(demos: Demonstrations, detours: Detours, pseudo: float = 0.3) -> FloatArray:

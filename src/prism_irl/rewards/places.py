@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from prism_irl.arrays import FloatArray
+from prism_irl.arrays import BoolArray, FloatArray
 from prism_irl.data.batching import Stats
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -57,7 +57,8 @@ class PlacePolicies(PolicyTable):
 
     Attributes
     ----------
-    goals : (K,) the place of each intention; the number of places for one that goes nowhere, or to a crowd
+    goals : (K,) the place of each intention; the number of places for one that goes nowhere, or to a crowd; beyond, a
+        set of places (`Detours.joined`)
     crowd, runs : the places of that crowd (C,), if any, and what was done on the way to each, steps (C, S, A)
     ways : Ways, sharpness and the policy at the goal
     habit : (S, A)
@@ -94,7 +95,7 @@ class PlacePolicies(PolicyTable):
         """Take over what a search has found."""
         goals, own = found.goals, found.n_intentions - bool(found.goals.crowd)
         self.goals, self.ways, self.weights = goals.goals.copy(), goals.ways, goals.chain.initial.copy()
-        self.habit, self.reminders = found.habit, goals.chain.reminders
+        self.habit, self.reminders, self.detours = found.habit, goals.chain.reminders, found.detours
         if goals.returns is not None:
             self.returns = goals.returns
         self.practice = self.practice if goals.practice is None else goals.practice
@@ -129,18 +130,17 @@ class PlacePolicies(PolicyTable):
             for own, found in zip(summed, counts, strict=True):
                 np.add.at(own, self.states, found)
             counts = summed
-        flat = np.ascontiguousarray(counts.reshape(self.n_intentions, -1).T)
         search = GoalSearch(self.detours, self.habit, self.noise)
         goals = Goals(self.goals, None, self.ways)  # type: ignore[arg-type]
-        there = search.learn_there(goals, flat, self.ways)
-        self.ways = search.learn_ways(goals, flat, levels=True)._replace(at_goal=there.at_goal, stay=there.stay)
+        there = search.learn_there(goals, counts, self.ways)
+        self.ways = search.learn_ways(goals, counts, levels=True)._replace(at_goal=there.at_goal, stay=there.stay)
         self.practice = self.practice._replace(counts=counts)
         self._refresh()
 
     @property
     def reached(self) -> FloatArray:
         """States at which each intention is reached, (K, S), ones and zeros."""
-        ends = np.asarray(self.detours.place[None] == self.goals[:, None], dtype=np.float64)
+        ends = np.asarray(self.detours.at[self.goals], dtype=np.float64)
         if len(self.crowd):
             ends[self.explores] = np.isin(self.detours.place, self.crowd)
         return ends
@@ -148,7 +148,7 @@ class PlacePolicies(PolicyTable):
     @property
     def explores(self) -> int:
         """The intention with a crowd."""
-        return int(self.goals.argmax())
+        return int((self.goals == self.detours.n_places).argmax())
 
     @property
     def ends(self) -> Ends:
@@ -163,8 +163,7 @@ class PlacePolicies(PolicyTable):
         policies = self.practice._replace(counts=counts).applied(policies)
         together = np.where(self.detours.valid, self.policies[owner][:, : len(self.habit)], 1.0)
         tilt = np.where(self.detours.valid, policies / together, 1.0)
-        at = np.asarray(self.detours.place[None] == goals[:, None], np.float64)
-        return Ends(at, owner, tilt, self.reminders)
+        return Ends(np.asarray(self.detours.at[goals], np.float64), owner, tilt, self.reminders)
 
     @property
     def goal_facts(self) -> Mapping[str, FloatArray]:
@@ -183,7 +182,8 @@ class PlacePolicies(PolicyTable):
         """Goals, ways, habit and places."""
         at_goal = np.full(self.n_actions, np.nan) if self.ways.at_goal is None else self.ways.at_goal
         return {
-            "goals": self.goals.astype(np.float64),
+            "goals": np.minimum(self.goals, self.detours.n_places + 1).astype(np.float64),
+            "at": self.detours.at[self.goals].astype(np.float64),
             "weights": self.weights,
             "returns": self.returns,
             "ways": np.array([self.ways.alpha, self.ways.beta, self.ways.kappa, self.ways.stay]),
@@ -209,10 +209,11 @@ class PlacePolicies(PolicyTable):
         if (
             self.goals.shape != (self.n_intentions,)
             or not (self.goals >= 0).all()
-            or self.goals.max() > place.max() + 1
+            or self.goals.max() > self.detours.n_places + ("at" in state)
             or not np.isin(self.crowd, place).all()
         ):
             raise InputError("The saved goals are no places; restore the file or fit again.")
+        self._join(state.get("at", np.zeros((self.n_intentions, len(place)))) > 0)
         at_goal = state["at_goal"]
         alpha, beta, kappa, stay = (float(value) for value in state["ways"])
         there = None if (at_goal < 0).any() else at_goal.copy()
@@ -222,13 +223,19 @@ class PlacePolicies(PolicyTable):
         self.practice = Practice(np.inf if strength < 0 else strength, state["practice"].copy())
         self._refresh()
 
+    def _join(self, at: BoolArray) -> None:
+        """Goals that are sets of places are so in these detours, too."""
+        for k in np.flatnonzero(self.goals > self.detours.n_places):
+            self.goals[k] = self.detours.joined(at[k])
+
     def moved(self, mdp: MDP) -> PlacePolicies:
         """The same goals on the same habit, as far as its actions exist there, in other dynamics."""
         again = PlacePolicies(self.n_intentions, mdp, self.contexts, self.detours.place, self.noise)
         kept = np.where(mdp.valid_actions, self.habit, 0.0)
         total = kept.sum(-1, keepdims=True)
         again.habit = np.where(total > 0, kept / np.where(total > 0, total, 1.0), again.habit)
-        again.goals, again.ways, again.weights, again.accents = self.goals, self.ways, self.weights, self.accents
+        again.goals, again.ways, again.weights, again.accents = self.goals.copy(), self.ways, self.weights, self.accents
+        again._join(self.detours.at[self.goals])
         again.returns, again.crowd, again.runs = self.returns, self.crowd, self.runs
         again.practice = self.practice if len(self.crowd) else again.practice
         again._refresh()
@@ -255,6 +262,7 @@ class Discovery(NamedTuple):
 
     goals: Goals
     habit: FloatArray
+    detours: Detours
     tried: list[dict[str, Any]]
 
     @property
@@ -272,7 +280,7 @@ def discover(demos: Demonstrations, mdp: MDP, n_goals: int | None, noise: float,
     found, tried = find_goals(demos, detours, candidates, n_goals=n_goals, noise=noise, seed=seed)
     order = np.argsort(-found.chain.initial[: len(found.goals) - found.crowd], kind="stable")
     found = found.in_order(np.append(order, np.arange(len(order), len(found.goals))))
-    return Discovery(found, habit_of(demos, detours), tried)
+    return Discovery(found, habit_of(demos, detours), detours, tried)
 
 
 def posterior_of_goals(demos: Demonstrations, mdp: MDP, n_goals: int, noise: float = 0.02) -> FloatArray:

@@ -423,8 +423,8 @@ def _goal_predictions(
     search: GoalSearch, found: Goals, fitted: Demonstrations, wanted: Sequence[Demonstrations]
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Log-probabilities of every action (n, A) by the mean policy of goals at the state, and by goals; per data set."""
-    (S, A), K = search.habit.shape, len(found.goals)
-    table = np.maximum(search.table(found), TINY).reshape(S, A, K)
+    S = len(search.habit)
+    table = np.maximum(search.policies(found), TINY).transpose(1, 2, 0)
     own = search.believe(found, Steps(fitted, search.detours.place)).predicted
     weights = np.tile(own.mean(0), (S, 1))  # of one step, where nobody has been
     np.add.at(weights, fitted.states.astype(np.int64), own)

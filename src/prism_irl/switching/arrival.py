@@ -30,6 +30,7 @@ from prism_irl.renewal import (
     STAY,
     Renewal,
     beliefs,
+    lasting,
     leaving_rates,
     left_from,
     reminding,
@@ -57,6 +58,7 @@ class ArrivalChain(ArrayChain):
     owner : (G,), the intention that each hidden one belongs to
     tilt : (G, S, A), policies of hidden ones over those of their intentions; one number where there are none
     place : (S,), the place of every state
+    last : (2,), how often a step is the last of its trajectory, away from the place of the intention and at it
     reminders : (S, K), of place g in row g: probabilities that it brings each intention about; zeros where none does
     """
 
@@ -73,6 +75,7 @@ class ArrivalChain(ArrayChain):
         self.tilt: FloatArray = np.ones((1, 1, 1))
         self.place: IntArray = place.astype(np.int64)
         self.reminders: FloatArray = np.zeros((len(place), n_intentions))
+        self.last: FloatArray = np.full(2, 0.5)
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
@@ -87,12 +90,13 @@ class ArrivalChain(ArrayChain):
             "place": self.place,
             "owner": self.owner,
             "tilt": self.tilt,
+            "last": self.last,
         }
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         own = self.state()
-        state = {"owner": self.owner, "tilt": self.tilt, **state}  # earlier versions had none behind
+        state = {"owner": self.owner, "tilt": self.tilt, "last": self.last, **state}  # which earlier versions lack
         G, S = np.shape(state["owner"])[:1], len(self.place)
         if own["owner"].shape != G:
             self.owner, self.ends = np.zeros(G, np.int64), np.zeros((*G, S))
@@ -126,6 +130,7 @@ class ArrivalChain(ArrayChain):
         share = 1.0 / np.bincount(owner)[owner]
         chain.begin, chain.onward = self.begin[owner] * share, self.onward[owner][:, owner] * share
         chain.rates, chain.ends, chain.reminders = self.rates[owner], self.ends, self.reminders[:, owner] * share
+        chain.last = self.last
         return chain.to(self.device)
 
     def _tilted(self, log_emission: Any, states: Any, actions: Any) -> Any:
@@ -178,8 +183,19 @@ class ArrivalChain(ArrayChain):
         top = logs.max(axis=1)
         top[~np.isfinite(top)] = 0.0
         emission = np.exp(logs - top[:, None])
-        found = beliefs(self._renewal, emission, self._at(data), data.demos.offsets, self._places(data), online=online)
-        return found._replace(log_likelihood=found.log_likelihood + top)
+        steps = self._at(data), data.demos.offsets, self._places(data)
+        found = beliefs(self._renewal, emission, *steps, online=online)
+        found = found._replace(log_likelihood=found.log_likelihood + top)
+        if self.last[0] == self.last[1]:
+            return found
+        # Where trajectories end is known to who looks back, and no part of what is predicted.
+        ends = self.last[(steps[0][:, None] == np.arange(emission.shape[1])).astype(np.int64)]
+        closes = np.zeros(len(emission), bool)
+        closes[data.demos.offsets[1:] - 1] = True
+        emission *= np.where(closes[:, None], ends, 1.0 - ends)
+        known = "log_likelihood", "filtered", "predicted"
+        back = beliefs(self._renewal, emission, *steps, online=False)
+        return back._replace(**{name: getattr(found, name) for name in known})
 
     def expectation(self, data: Prepared, log_emission: Any, *, online: bool = True) -> Posterior:
         """Both passes over ragged data as it lies."""
@@ -189,7 +205,7 @@ class ArrivalChain(ArrayChain):
             moves, stats = hidden.transitions, hidden.hidden
             assert moves is not None
             assert stats is not None
-            known = {"visits": stats["visits"], "reminded": self._summed(stats["reminded"])}
+            known = {"visits": stats["visits"], "closed": stats["closed"], "reminded": self._summed(stats["reminded"])}
             known |= {name: self._summed(stats[name], 0) for name in ("first", "left", "stayed")}
             known["onward"] = self._summed(self._summed(stats["onward"]), 0)
             pairs = self._summed(self._summed(moves), 0)
@@ -197,6 +213,9 @@ class ArrivalChain(ArrayChain):
             return Posterior(*own, hidden.log_likelihood, pairs, Stats(**known))
         found = self._pass(data, log_emission, online=online)
         stays = np.diag(found.stayed.sum(axis=1))
+        here = self._at(data)
+        at = np.where(here >= 0, found.counts[np.arange(len(here)), here], 0.0)
+        closed = np.array([[1.0 - part.mean(), part.mean()] for part in (at[data.demos.offsets[1:] - 1], at)])
         return Posterior(
             found.counts,
             found.predicted,
@@ -209,6 +228,7 @@ class ArrivalChain(ArrayChain):
                 left=found.left,
                 stayed=found.stayed,
                 reminded=found.reminded,
+                closed=closed * [[len(data.demos)], [len(at)]],
                 visits=left_from(self._places(data), data.demos.offsets, len(self.reminders)),
             ),
         )
@@ -219,7 +239,8 @@ class ArrivalChain(ArrayChain):
         return posterior.hidden
 
     def update(self, stats: Stats) -> None:
-        """Rates, first goals, next goals and reminders from expected counts."""
+        """Rates, first goals, next goals, reminders and last steps from expected counts."""
+        self.last[...] = lasting(stats["closed"])
         self.rates[...] = leaving_rates(stats["left"], stats["stayed"], self.reached.sum(axis=1) == 0)
         draws = stats["onward"].sum(axis=0) + stats["first"] + FLOOR
         weights = draws / draws.sum()
