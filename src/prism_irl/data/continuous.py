@@ -99,10 +99,8 @@ class Units:
         for chunk in chunks(len(x), 2**16):
             observations[chunk] = (x[chunk] - self.observation_mean) / self.observation_spread
             motions[chunk] = (y[chunk] - self.command_mean) / self.command_spread
-            states[chunk], actions[chunk] = (
-                nearest(observations[chunk], self.cells),
-                nearest(motions[chunk], self.commands),
-            )
+            states[chunk] = nearest(observations[chunk], self.cells)
+            actions[chunk] = nearest(motions[chunk], self.commands)
         return replace(
             demos,
             states=states,
@@ -157,13 +155,9 @@ def _commands(demos: Demonstrations) -> npt.NDArray[Any]:
 
 def _moments(values: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of the columns at some steps, chunk by chunk."""
-    total, squares, n = np.zeros(values.shape[1]), np.zeros(values.shape[1]), len(steps)
-    for chunk in chunks(n, 2**16):
-        total += values[steps[chunk]].sum(axis=0, dtype=np.float64)
-    mean = total / n
-    for chunk in chunks(n, 2**16):
-        squares += ((values[steps[chunk]] - mean) ** 2).sum(axis=0)
-    spread = np.sqrt(squares / n)
+    n = len(steps)
+    mean = sum(values[steps[chunk]].sum(axis=0, dtype=np.float64) for chunk in chunks(n, 2**16)) / n
+    spread = np.sqrt(sum(((values[steps[chunk]] - mean) ** 2).sum(axis=0) for chunk in chunks(n, 2**16)) / n)
     return mean, np.where(spread > FLAT * np.maximum(np.abs(mean), 1.0), spread, 1.0)
 
 
@@ -252,13 +246,8 @@ class Block:
 class Movement:
     """How the columns of some demonstrations become movement.
 
-    Attributes
-    ----------
-    kinds : (d + m,) int, what each observation and each command is
-    low, high : (d + m,), the two values of a column that has two
-    n_observed : d
-    width : standard deviation of the smoothing, in steps
-    place, motion : Block
+    ``kinds`` (d + m,) say what each observation and each command is, ``low`` and ``high`` (d + m,) the two values of a
+    column that has two; ``n_observed`` is d, ``width`` the standard deviation of the smoothing in steps.
     """
 
     kinds: npt.NDArray[np.int64]
@@ -341,13 +330,10 @@ def signals(
     """Observations and commands of some trajectories side by side, (n, d + m), and where each trajectory begins."""
     if demos.motions is None:
         raise InputError("Phases are of continuous commands; name the columns with --observe and --act.")
-    parts = [part for part in (demos.observations, demos.motions) if part is not None]
-    if trajectories is None:
-        return np.concatenate([np.asarray(part, np.float64) for part in parts], axis=1), demos.offsets
-    lengths = demos.lengths[trajectories]
-    rows = [slice(int(demos.offsets[i]), int(demos.offsets[i + 1])) for i in trajectories]
-    found = [np.concatenate([np.asarray(part[row], np.float64) for row in rows]) for part in parts]
-    return np.concatenate(found, axis=1), np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
+    if trajectories is not None:
+        demos = demos.subset(trajectories)
+    parts = [np.asarray(part, np.float64) for part in (demos.observations, demos.motions) if part is not None]
+    return np.concatenate(parts, axis=1), demos.offsets
 
 
 def slowness(motion: FloatArray, offsets: npt.NDArray[np.int64]) -> FloatArray:

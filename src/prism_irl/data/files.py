@@ -12,14 +12,13 @@ import lzma
 import math
 import mmap
 import re
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import IO, Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 import pandas as pd
@@ -52,33 +51,33 @@ def read_table_file(path: Path, text: Mapping[str, type[str]] = {}, wanted: Sequ
     if not path.is_file():
         raise InputError(f"There is no file {path}; check the path.")
     suffix = path.suffix.lower()
-    if suffix == ".xlsx":
-        need("openpyxl", "excel")
     try:
         if suffix == NWB:
             from prism_irl.data.interop import read_nwb
 
             return read_nwb(path, wanted)
-        if suffix in (".parquet", ".xlsx"):
-            return _read_parquet(path) if suffix == ".parquet" else _read_excel(path, text)
-        return _read_csv(path, text)
+        if suffix == ".parquet":
+            return _read_parquet(path)
+        return _read_excel(path, text) if suffix == ".xlsx" else _read_csv(path, text)
     except pd.errors.EmptyDataError:
         raise InputError(f"{path} is empty; give a header and at least one row.") from None
     except UnicodeDecodeError:
+        text_of = path.read_bytes().decode("utf-8", "replace")  # a mark in the place of what is no text
+        line = text_of[: text_of.find("\ufffd")].count("\n") + 1
         raise InputError(
-            f"{path} is not UTF-8 text at line {_undecodable_line(path)}; save it as “CSV UTF-8”, or convert it "
-            "with iconv -f latin1 -t utf-8."
+            f"{path} is not UTF-8 text at line {line}; save it as “CSV UTF-8”, or convert it with iconv -f latin1 -t "
+            "utf-8."
         ) from None
+    except InputError:
+        raise
     except (*BROKEN, pa.ArrowException, BadZipFile, zlib.error) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{path} is damaged or not {'an' if suffix == '.xlsx' else 'a'} {suffix} file ({brief(error)})."
-        ) from None
+        kind = "an .xlsx" if suffix == ".xlsx" else f"a {suffix}"
+        raise InputError(f"{path} is damaged or not {kind} file ({brief(error)}).") from None
 
 
 def _read_excel(path: Path, text: Mapping[str, type[str]]) -> pd.DataFrame:
     """The first sheet of a workbook."""
+    need("openpyxl", "excel")
     with ZipFile(path) as archive:
         _check_size(path, PER_EXCEL_BYTE * sum(info.file_size for info in archive.infolist()))
         for name in archive.namelist():
@@ -132,10 +131,10 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     frame.attrs = {}  # what was noticed when a table was read is no part of it
 
     def write(file: IO[bytes]) -> None:
-        if suffix != ".parquet":
+        if suffix == ".parquet":
+            storable_frame(frame).to_parquet(file, index=False)
+        else:
             frame.to_csv(file, index=False, sep="\t" if suffix == ".tsv" else ",")
-            return
-        storable_frame(frame).to_parquet(file, index=False)
 
     storage.write_file(Path(path), write)
 
@@ -149,7 +148,7 @@ def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Arra
     if not path.is_file():
         raise InputError(f"There is no file {path}; check the path.")
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        with path.open("rb") as file, ZipFile(file) as archive:
             members = [info for info in archive.infolist() if only is None or info.filename[:-4] in only]
             names = [info.filename.removesuffix(".npy") for info in members]
             if len(set(names)) < len(names):
@@ -158,15 +157,15 @@ def read_arrays(path: Path, only: Sequence[str] | None = None) -> dict[str, Arra
             total = sum(info.file_size for info in members)
             _check_size(path, 2 * total, "give a smaller file, or a folder of prism_irl.data.mapped")
             return {info.filename[:-4]: _member(archive, info) for info in members if info.filename.endswith(".npy")}
-    except (*BROKEN, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except (*BROKEN, BadZipFile, zlib.error, lzma.LZMAError) as error:
         if "Object arrays" in str(error):
             raise InputError(f"{path} holds Python objects, which are never unpickled; save plain arrays.") from None
         raise InputError(f"{path} is damaged or not an npz file ({brief(error)}).") from None
 
 
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+def _member(archive: ZipFile, info: ZipInfo) -> Array:
     """One array; its header is compared with the bytes that are there before anything is allocated."""
     name = info.filename[:-4]
     with archive.open(info) as file:
@@ -262,21 +261,9 @@ def separators(path: Path) -> tuple[str, str]:
     with path.open("rb") as file:
         head = file.read(LOOKED_AT)
     header = next((line for line in head.splitlines() if line.strip()), b"")
-    if path.suffix.lower() == ".tsv" or (b"," not in header and b";" not in header and b"\t" in header):
-        return "\t", "."
-    if b"," in header or b";" not in header:
-        return ",", "."
-    return ";", "," if DECIMAL_COMMA.search(head) else "."
-
-
-def _undecodable_line(path: Path) -> int:
-    """Line of the first byte that is not UTF-8."""
-    content = path.read_bytes()
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        return content[: error.start].count(b"\n") + 1
-    return 1
+    mark = next((mark for mark in (",", ";", "\t") if mark.encode() in header), ",")
+    mark = "\t" if path.suffix.lower() == ".tsv" else mark
+    return mark, "," if mark == ";" and DECIMAL_COMMA.search(head) else "."
 
 
 def _check_bytes_of(path: Path) -> bool:
@@ -361,12 +348,21 @@ def read_files(
     key = columns.trajectory.split(",") if isinstance(columns.trajectory, str) else columns.trajectory
     asked = FILE in [*(name.strip() for name in key), columns.group]
     if asked and not any(FILE in frame.columns for frame in frames):
-        for frame, name in zip(frames, _names(paths), strict=True):
-            frame[FILE] = name
+        same = len({path.stem for path in paths}) < len(paths)
+        for frame, path in zip(frames, paths, strict=True):
+            frame[FILE] = path.as_posix() if same else path.stem
     if len(paths) == 1:
         return frames[0], lambda row: f"line {line_of(paths[0], row)}"
     for path, frame in zip(paths, frames, strict=True):
-        _check_columns(path, frame, paths[0], frames[0])
+        for lacks, has, names in (
+            (path, paths[0], set(frames[0]) - set(frame)),
+            (paths[0], path, set(frame) - set(frames[0])),
+        ):
+            if names:
+                raise InputError(
+                    f"{lacks.name} has no column {min(map(str, names))!r}, and {has.name} has; give files with the "
+                    "same columns."
+                )
     if FILE not in (name.strip() for name in key):
         raise InputError(
             f"{paths[0].name} and {len(paths) - 1} more files are read as one table with their names in the column "
@@ -379,18 +375,3 @@ def read_files(
         return f"line {line_of(paths[index], int(row - starts[index]))} of {paths[index].name}"
 
     return pd.concat(frames, ignore_index=True), where
-
-
-def _names(paths: Sequence[Path]) -> list[str]:
-    """Names without their endings where these differ, paths elsewhere."""
-    stems = [path.stem for path in paths]
-    return stems if len(set(stems)) == len(stems) else [path.as_posix() for path in paths]
-
-
-def _check_columns(path: Path, frame: pd.DataFrame, first: Path, model: pd.DataFrame) -> None:
-    for one, other, names in ((path, first, set(model) - set(frame)), (first, path, set(frame) - set(model))):
-        if names:
-            raise InputError(
-                f"{one.name} has no column {sorted(map(str, names))[0]!r}, and {other.name} has; give files with the "
-                "same columns."
-            )

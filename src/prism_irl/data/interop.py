@@ -260,9 +260,7 @@ def from_pynapple(state: Any, action: Any, trials: Any = None, **columns: Any) -
         begin, end = np.asarray(support.start), np.asarray(support.end)
         values = {"state": np.asarray(state.d), "action": np.asarray(action.d)}
     except AttributeError:
-        raise InputError(
-            "Give states and actions as Tsd or TsdFrame of pynapple, and trials as an IntervalSet."
-        ) from None
+        raise InputError("Give states and actions as Tsd or TsdFrame of pynapple, trials as an IntervalSet.") from None
     if not np.array_equal(times, theirs):
         raise InputError(
             f"The states have {len(times)} times and the actions {len(theirs)} others; bring them onto the same ones "
@@ -354,10 +352,8 @@ def _check_size(path: Path) -> None:
 
 def _events(pynwb: Any, file: Any) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
     """Times of each kind of event: of an annotation, or of a table of events without one."""
-    found: list[tuple[npt.NDArray[Any], npt.NDArray[np.float64]]] = []
-    for one in _contents(file):
-        if isinstance(one, pynwb.misc.AnnotationSeries):
-            found.append((np.asarray(one.data[:]).astype(str), np.asarray(one.timestamps[:], np.float64)))
+    series = [one for one in _contents(file) if isinstance(one, pynwb.misc.AnnotationSeries)]
+    found = [(np.asarray(one.data[:]).astype(str), np.asarray(one.timestamps[:], np.float64)) for one in series]
     for name, table in (getattr(file, "events", None) or {}).items():
         rows = table.to_dataframe()
         words = rows["annotation"] if "annotation" in rows else pd.Series(name, index=rows.index)
@@ -443,10 +439,9 @@ def write_nwb(
     """
     pynwb, h5py = need("pynwb", "nwb"), need("h5py", "nwb")
     begin, end, note = session_clock(demos)
-    if session_start is None:
-        dated = demos.times is not None and demos.times.dtype.kind == "M"
-        session_start = pd.Timestamp(demos.times.min()).to_pydatetime() if dated and demos.times is not None else None
-    start = datetime.now(UTC) if session_start is None else session_start
+    start = session_start or datetime.now(UTC)
+    if session_start is None and demos.times is not None and demos.times.dtype.kind == "M":
+        start = pd.Timestamp(demos.times.min()).to_pydatetime()
     file = pynwb.NWBFile(
         session_description=f"Intentions inferred by prism-irl ({method}). {note}",
         identifier=str(uuid.uuid4()),
@@ -461,15 +456,9 @@ def write_nwb(
             raise InputError(f"The column {str(name)!r} cannot be stored in NWB; rename it without / and :.")
     timed = rows.assign(start_time=begin, stop_time=end)
     file.add_time_intervals(_intervals(pynwb, STEPS, f"Steps of the table that was segmented. {note}", timed))
-    module.add(
-        pynwb.TimeSeries(
-            name=PROBABILITIES,
-            description=f"Probability of each intention given all states and actions; columns: {', '.join(names)}.",
-            data=np.asarray(probabilities, np.float64),
-            **_clock(begin),
-            unit="probability",
-        )
-    )
+    words = f"Probability of each intention given all states and actions; columns: {', '.join(names)}."
+    series = {"data": np.asarray(probabilities, np.float64), "unit": "probability", **_clock(begin)}
+    module.add(pynwb.TimeSeries(name=PROBABILITIES, description=words, **series))
     found = interval_table(demos, np.asarray(probabilities).argmax(axis=1), names)
     spans = found.rename(columns={"start": "start_time", "end": "stop_time"})
     words = "Stretches of the intention that is most probable at every step."

@@ -111,17 +111,15 @@ def read_data(
 ) -> Table:
     """Read a .csv, .tsv, .xlsx, .parquet, .npz or .nwb file, a folder of `prism_irl.data.mapped` or a pandas table.
 
-    A pattern such as ``"animals/*.csv"`` is one table (`prism_irl.data.read`).
-
-    Rows of a trajectory may be scattered: they keep their order, or are sorted by time; trajectories come in the order
-    of their first rows. An npz file names its arrays itself, so the column options do not apply to it.
+    A pattern such as ``"animals/*.csv"`` is one table. Rows of a trajectory may be scattered: they keep their order, or
+    are sorted by time; trajectories come in the order of their first rows. An npz file names its arrays itself.
 
     Parameters
     ----------
     trajectory, state, action, time, group, intention, observations, labels, place
         Column names; see `Columns`.
     observe, act : column names (or one string with commas)
-        Continuous states and actions, instead of ``state`` and ``action``; see `prism_irl.data.read`.
+        Continuous states and actions, instead of ``state`` and ``action``.
     states, actions : Vocabulary, optional
         Vocabularies of a fitted model; learned from the data when absent.
     unknown_state : bool
@@ -493,10 +491,8 @@ def _numbers(column: pd.Series[Any], name: str, what: str) -> npt.NDArray[np.flo
     except (TypeError, ValueError):
         raise InputError(f"The column {name!r} holds lists that are not all numbers; give numbers.") from None
     if not (finite := np.isfinite(values).all(axis=1)).all():
-        row = int(np.argmin(finite))
-        raise InputError(
-            f"The {what} {column.iloc[row]} in column {name!r}, row {row} is not a finite number; repair or remove it."
-        )
+        where = f"column {name!r}, row {int(np.argmin(finite))}"
+        raise InputError(f"The {what} in {where} is not a list of finite numbers; repair or remove it.")
     return values
 
 
@@ -516,16 +512,12 @@ def load_npz(path: Path) -> dict[str, Array]:
             f"{path} needs the arrays states and actions, or observations and motions; it holds "
             f"{', '.join(stored) or 'nothing'}."
         )
-    shape, lengths = stored["states"].shape, stored.get("lengths")
-    if lengths is None and len(shape) == 2:
-        lengths = np.full(shape[0], shape[1])
-    elif (
-        lengths is None
-        or lengths.dtype.kind not in "iu"
-        or lengths.ndim != 1
-        or (lengths > math.prod(shape)).any()  # whose sum might leave the range of integers
-        or shape != (lengths.sum(),)
-    ):
+    shape: tuple[int, ...] = stored["states"].shape
+    lengths = stored.get("lengths", np.full(shape[0], shape[1]) if len(shape) == 2 else np.zeros(0))
+    whole = lengths.dtype.kind in "iu" and lengths.ndim == 1
+    if "lengths" in stored or len(shape) != 2:  # a length above the size might take the sum out of the integers
+        whole = whole and not (lengths > math.prod(shape)).any() and shape == (lengths.sum(),)
+    if not whole:
         raise InputError(
             f"The states in {path} have shape {shape}; give (trajectories, steps), or a flat array with 'lengths', the "
             "steps of each trajectory, which add up to its length."
@@ -536,7 +528,7 @@ def load_npz(path: Path) -> dict[str, Array]:
     per_step = {key: shape for key in Demonstrations.per_step if key in stored}
     fits = dict.fromkeys(("n_states", "n_actions", "unknown_state"), ()) | per_step
     fits |= dict.fromkeys(("groups", "trajectory_names"), lengths.shape)
-    kinds = {**dict.fromkeys((*VECTORS, "valid_actions"), "biuf"), "n_states": "iu", "n_actions": "iu"}
+    kinds = dict.fromkeys((*VECTORS, "valid_actions"), "biuf") | dict.fromkeys(("n_states", "n_actions"), "iu")
     kinds["unknown_state"] = "b"
     for key, values in stored.items():
         found = values.shape[: values.ndim - VECTORS.get(key, 0)]
@@ -593,16 +585,12 @@ def write_segments(table: Table, labels: npt.NDArray[Any], probabilities: npt.ND
             yield storable_frame(with_posterior(own, labels[rows], probabilities[rows]))
 
     def write(file: IO[bytes]) -> None:
-        schema = pa.Schema.from_pandas(next(frames(_with_most(demos))), preserve_index=False)
+        first = 0  # a trajectory whose rows have something in every column: one with a label where there is one
+        if demos.partial_labels is not None:
+            first = int(demos.trajectory_index[np.argmax(demos.partial_labels >= 0)])
+        schema = pa.Schema.from_pandas(next(frames(demos.subset([first]))), preserve_index=False)
         with pq.ParquetWriter(file, schema) as rows:
             for frame in frames(demos):
                 rows.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
 
     storage.write_file(path, write)
-
-
-def _with_most(demos: Demonstrations) -> Demonstrations:
-    """A trajectory whose rows have something in every column: one with a label where there is one."""
-    known = np.flatnonzero(demos.partial_labels >= 0)[:1] if demos.partial_labels is not None else np.zeros(0, np.int64)
-    first = 0 if not len(known) else int(np.searchsorted(demos.offsets, known[0], side="right")) - 1
-    return demos.subset([first])

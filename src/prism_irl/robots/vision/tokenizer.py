@@ -8,6 +8,7 @@ but open and closed: ``action_scaling="standardised"`` gives every dimension the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -19,7 +20,7 @@ from prism_irl import storage
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.robots.vision.clustering import kmeans, nearest
-from prism_irl.robots.vision.embeddings import EmbeddingCache, Rows, Vectors, as_rows
+from prism_irl.robots.vision.embeddings import EmbeddingCache, Vectors, as_rows
 
 STILL = 1e-4
 """A command below this in every moving dimension is no motion: BridgeData's first actions are within 1e-6 of zero."""
@@ -88,9 +89,13 @@ class Tokenizer:
             )
         if rows.shape[0] < self.n_states:
             raise InputError(f"There are {rows.shape[0]} steps and {self.n_states} state tokens; ask for fewer tokens.")
-        self.inertia_ = {}
-        self.state_centroids_ = self._codebook(rows, self.n_states, "states", on_progress)
-        self.action_centroids_ = self._codebook(as_rows(scaled), self.n_actions, "actions", on_progress)
+        found = {}
+        for what, vectors, k in (("states", rows, self.n_states), ("actions", as_rows(scaled), self.n_actions)):
+            report = None if on_progress is None else partial(_named, on_progress, what)
+            options = {"max_iterations": self.max_iterations, "seed": self.seed}
+            found[what] = kmeans(vectors, k, on_progress=report, **options)
+        self.inertia_ = {what: one.inertia for what, one in found.items()}
+        self.state_centroids_, self.action_centroids_ = found["states"].centroids, found["actions"].centroids
         return self
 
     def encode(self, embeddings: Any, actions: Any) -> tuple[Tokens, Tokens]:
@@ -105,24 +110,10 @@ class Tokenizer:
     def encode_actions(self, actions: Any) -> Tokens:
         """Nearest action centroid of every command after scaling, (n,)."""
         self._check_fitted()
-        commands = _matrix(actions, "actions")
-        if commands.shape[1] != len(self.action_mean_):
-            raise InputError(
-                f"Actions have {commands.shape[1]} dimensions; the tokenizer learned {len(self.action_mean_)}."
-            )
+        commands, d = _matrix(actions, "actions"), len(self.action_mean_)
+        if commands.shape[1] != d:
+            raise InputError(f"Actions have {commands.shape[1]} dimensions; the tokenizer learned {d}.")
         return nearest(self._scaled(commands), self.action_centroids_)
-
-    def decode_actions(self, tokens: npt.ArrayLike) -> Vectors:
-        """Commands that action tokens stand for: centroids with the scaling undone, (n, d)."""
-        self._check_fitted()
-        ids, size = np.asarray(tokens), len(self.action_centroids_)
-        if ids.dtype.kind not in "iu" or (ids.size and not (ids.min() >= 0 and ids.max() < size)):
-            raise InputError(f"An action token is not a whole number from 0 to {size - 1}.")
-        commands = self.action_centroids_[ids] * self.action_scale_ + self.action_mean_
-        if self.gripper_ is not None:
-            low, high = self.gripper_range_
-            commands[..., self.gripper_] = low + commands[..., self.gripper_] * (high - low)
-        return np.asarray(commands, dtype=np.float32)
 
     def kept(self, actions: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which steps of one episode become tokens, (T,): all but a first step without motion.
@@ -176,12 +167,6 @@ class Tokenizer:
     def __repr__(self) -> str:
         return f"Tokenizer({self.n_states} states, {self.n_actions} actions, actions {self.action_scaling})"
 
-    def _codebook(self, rows: Rows, k: int, what: str, on_progress: OnProgress | None) -> Vectors:
-        report = None if on_progress is None else (lambda step, done, n: on_progress(f"{what}: {step}", done, n))
-        found = kmeans(rows, k, max_iterations=self.max_iterations, seed=self.seed, on_progress=report)
-        self.inertia_[what] = found.inertia
-        return found.centroids
-
     def _fit_scaling(self, commands: npt.NDArray[np.float64]) -> None:
         self.gripper_ = _gripper(commands, self.gripper)
         self.gripper_range_ = (0.0, 1.0)
@@ -215,6 +200,10 @@ class Tokenizer:
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_centroids_"):
             raise InputError("The tokenizer has no codebooks yet; call fit first, or load one.")
+
+
+def _named(on_progress: OnProgress, what: str, step: str, done: int, n: int) -> None:
+    on_progress(f"{what}: {step}", done, n)
 
 
 def _matrix(values: Any, what: str) -> npt.NDArray[np.float64]:
