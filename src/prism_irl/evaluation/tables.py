@@ -60,11 +60,6 @@ def choice_counts(demos: Demonstrations, probabilities: npt.ArrayLike) -> FloatA
     return np.stack(counts).astype(np.float64).reshape(-1, S, A)
 
 
-def often_enough(counts: FloatArray) -> BoolArray:
-    """States in which an intention chose at least `RARE` times, (K, S), from `choice_counts`."""
-    return np.asarray(counts.sum(axis=-1) >= RARE)
-
-
 def leaves_choice(demos: Demonstrations) -> BoolArray:
     """States with at least two valid actions, (S,)."""
     if demos.valid_actions is None:
@@ -96,21 +91,21 @@ def state_rewards(model: Any, *, own: bool = False) -> FloatArray | None:
         return None
     level = None if own else explanation(model)
     rewards = np.asarray(model.rewards_, np.float64) if level is None else level.rewards
-    policies = np.asarray(model.policies_)
+    policies, unvisited = np.asarray(model.policies_), getattr(model, "unvisited_", None)
     if not len(rewards) == len(policies) == model.n_intentions:  # policies that change with time, say
         return None
     if rewards.ndim == 3:
         # Rows of single states come first in a table of histories; what is never done has no reward to count.
         policies = policies[:, : model.n_states_]
         rewards = (policies * np.where(policies > 0, rewards, 0.0)).sum(-1)
-    return _seen(model, rewards)
+    return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)
 
 
 def on_map(
     model: Any, demos: Demonstrations, probabilities: npt.ArrayLike
 ) -> tuple[FloatArray | None, FloatArray | None]:
     """`state_rewards` and their values (K, S) as a page shows them: NaN where an intention hardly ever chose, too."""
-    often = often_enough(choice_counts(demos, probabilities))
+    often = choice_counts(demos, probabilities).sum(axis=-1) >= RARE
     rewards, found = state_rewards(model), None
     if rewards is not None:
         rewards = np.where(often | ~leaves_choice(demos), rewards, np.nan)
@@ -118,12 +113,8 @@ def on_map(
         found = explanation(model)
     if found is None or found.values is None:
         return rewards, None
-    return rewards, np.where(often, _seen(model, found.values), np.nan)
-
-
-def _seen(model: Any, rewards: FloatArray) -> FloatArray:
     unvisited = getattr(model, "unvisited_", None)
-    return rewards if unvisited is None else np.where(unvisited, np.nan, rewards)
+    return rewards, np.where(often if unvisited is None else often & ~unvisited, found.values, np.nan)
 
 
 MAX_ROWS = 2_000_000
@@ -151,7 +142,7 @@ def intention_table(model: Any, demos: Demonstrations, probabilities: npt.ArrayL
         advantage = np.log(policies[:, :S])
     found: dict[str, npt.NDArray[Any]] = {"steps": steps, "policy": policies[:, :S], "advantage": advantage}
     if (why := explanation(model)) is not None:
-        often, no_choice = often_enough(steps)[..., None], ~leaves_choice(demos)[:, None]
+        often, no_choice = steps.sum(axis=-1, keepdims=True) >= RARE, ~leaves_choice(demos)[:, None]
         # A reward that is not level (goals, places on purpose) is decided in a dead end by the choices that lead there.
         decided = often & (~no_choice | (np.abs(why.rewards).max(axis=-1, keepdims=True) > 0))
         found["identified"] = np.broadcast_to(decided, (K, S, A))
