@@ -105,15 +105,6 @@ def test_edit_score_by_hand():
     assert metrics.edit_score(true, [0, 1, 0, 1, 1, 1, 2, 2], WHOLE) == pytest.approx(100 * (1 - 2 / 5))
 
 
-def test_edit_score_chunks_keep_trajectories_apart():
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 30, 600)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    true, predicted = rng.integers(0, 3, (2, offsets[-1]))
-    matched = match(true, predicted).labels
-    assert metrics.edit_score(true, predicted, offsets) == pytest.approx(reference_edit(true, matched, offsets))
-
-
 def test_f1_by_hand():
     true = [0, 0, 0, 0, 1, 1, 1, 1]
     predicted = [0, 0, 0, 0, 0, 0, 0, 1]  # IoU 4/7 and 1/4

@@ -47,17 +47,6 @@ def test_valid_actions_of_the_mdp(make_demos):
     assert (proba[~masked.valid_actions[demos.states]] == 0).all()
 
 
-def test_the_future_leaves_the_past_unmoved(make_demos):
-    demos = make_demos(2, lengths=(12, 9))
-    model = BehaviourCloning(**SMALL).fit(demos)
-    states, actions = demos.states.copy(), demos.actions.copy()
-    states[7:12], actions[6:12] = (states[7:12] + 1) % 5, (actions[6:12] + 1) % 3
-    before, after = model.action_proba(demos), model.action_proba(replace(demos, states=states, actions=actions))
-    untouched = np.r_[0:7, 12:21]
-    np.testing.assert_allclose(after[untouched], before[untouched], atol=1e-7)
-    assert np.abs(after[7:12] - before[7:12]).max() > 1e-4
-
-
 def test_batch_mates_do_not_matter(make_demos):
     demos = make_demos(3)
     model = BehaviourCloning(**SMALL).fit(demos)
@@ -85,12 +74,6 @@ def test_saved_and_loaded_is_identical(make_demos, tmp_path, n_observations):
     assert repr(loaded) == repr(model)
     assert loaded.monitor_ == model.monitor_
     np.testing.assert_array_equal(loaded.action_proba(demos), model.action_proba(demos))
-
-
-@pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (9,), (2, 5)])
-def test_smallest_worlds(make_demos, lengths):
-    demos = make_demos(n_states=1, n_actions=1, lengths=lengths)
-    assert BehaviourCloning(**SMALL).fit(demos).score(demos) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_it_remembers_what_a_state_policy_forgets():

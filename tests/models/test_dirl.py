@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import prism_irl
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import MDP
@@ -158,32 +157,6 @@ def test_shares_do_not_depend_on_how_the_scale_is_divided(make_demos):
     shares = model.predict_proba(demos)
     model.weights_, model.maps_ = model.weights_ * [-4.0, 1.0], model.maps_ / [[-4.0], [1.0]]
     np.testing.assert_allclose(model.predict_proba(demos), shares)
-
-
-def test_seed(make_demos):
-    demos = make_demos(5)
-    first, again, other = (DIRL(seed=s, **QUICK).fit(demos).maps_ for s in (0, 0, 1))
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first - other).max() > 1e-3
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_saved_and_loaded_is_identical(make_demos, tmp_path, masked):
-    demos = make_demos(6, masked=masked)
-    model = DIRL(**QUICK).fit(demos)
-    model.save(tmp_path)
-    loaded = prism_irl.load(tmp_path)
-    assert repr(loaded) == repr(model)
-    np.testing.assert_array_equal(loaded.action_proba(demos), model.action_proba(demos))
-    np.testing.assert_array_equal(loaded.predict_proba(demos), model.predict_proba(demos))
-
-
-@pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (9, 2)])
-def test_smallest_worlds(make_demos, lengths):
-    demos = make_demos(n_states=1, n_actions=1, lengths=lengths)
-    model = DIRL(**QUICK).fit(demos)
-    assert model.score(demos) == 0.0
-    np.testing.assert_allclose(model.predict_proba(demos), 0.5)  # a single state has no goals to tell apart
 
 
 def test_the_discount_is_the_models_and_valid_actions_are_those_of_both():

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
-from prism_irl.models.base import IntentionModel
 from prism_irl.models.presets import GoalPRISM
-from prism_irl.models.registry import load
 from prism_irl.worlds.frustration import FrustrationWorld
 
 
@@ -32,21 +28,6 @@ def test_the_true_goals_are_found(fitted: GoalPRISM) -> None:
     test = simulated(60, 4)
     assert test.labels is not None
     assert label_accuracy(test.labels, fitted.predict(test)) > 0.7
-
-
-def test_likelihood_is_proper_and_sums_to_one(fitted: GoalPRISM) -> None:
-    test = simulated(60, 4)
-    np.testing.assert_allclose(fitted.action_proba(test).sum(1), 1.0, atol=1e-9)
-    taken = fitted.action_proba(test)[np.arange(test.n_steps), test.actions]
-    assert np.log(taken).mean() == pytest.approx(fitted.score(test), abs=1e-9)
-
-
-def test_saved_and_loaded(fitted: GoalPRISM, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "model")
-    again: IntentionModel = load(tmp_path / "model")
-    test = simulated(20, 5)
-    np.testing.assert_allclose(again.predict_proba(test), fitted.predict_proba(test), atol=1e-12)
-    np.testing.assert_allclose(again.rewards_, fitted.rewards_)
 
 
 @pytest.mark.parametrize("switching", ["recurrent", "independent"])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-import prism_irl
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -64,25 +63,6 @@ def test_posteriors_equal_the_loop(model):
         np.testing.assert_allclose(posterior.responsibilities[steps], filtered[[-1] * len(filtered)], atol=1e-10)
 
 
-def test_predictions_are_normalised_and_causal(model, demos):
-    proba = model.action_proba(demos)
-    np.testing.assert_allclose(proba.sum(1), 1)
-    taken = np.log(proba[np.arange(demos.n_steps), demos.actions])
-    np.testing.assert_allclose(taken, model.log_likelihood(demos), atol=1e-10)
-    changed = demos.actions.copy()
-    last = demos.offsets[1:] - 1
-    changed[last] = (changed[last] + 1) % A
-    other = Demonstrations(demos.states, changed, demos.offsets, S, A)
-    np.testing.assert_allclose(model.action_proba(other), proba)
-
-
-def test_streaming_equals_batch(model, demos):
-    begin, end = demos.offsets[3:5]
-    stream = model.filter()
-    beliefs = [stream.step(int(demos.states[t]), int(demos.actions[t])) for t in range(begin, end)]
-    np.testing.assert_allclose(beliefs, model.filter_proba(demos)[begin:end], atol=1e-12)
-
-
 def test_planted_intentions_are_recovered(model, demos):
     assert label_accuracy(demos.labels, model.predict(demos)) > 0.95
     for i in range(len(demos)):
@@ -108,14 +88,6 @@ def test_sample_keeps_one_intention_per_trajectory(model):
     assert len(np.unique(labels)) == K
 
 
-def test_batch_mates_do_not_matter(model, demos):
-    alone = model.posterior(demos.subset([5]))
-    steps = slice(demos.offsets[5], demos.offsets[6])
-    together = model.posterior(demos)
-    np.testing.assert_allclose(alone.responsibilities, together.responsibilities[steps], atol=1e-12)
-    np.testing.assert_allclose(alone.log_likelihood, together.log_likelihood[steps], atol=1e-12)
-
-
 def test_impossible_actions_are_never_nan():
     demos = Demonstrations.from_arrays([[0, 0, 0, 0]], [[0, 1, 2, 0]], n_states=1, n_actions=3)
     emission = torch.tensor([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0], [0.5, 1.0]], dtype=torch.float64).log()
@@ -125,21 +97,3 @@ def test_impossible_actions_are_never_nan():
     assert posterior.log_likelihood[2] == -np.inf
     np.testing.assert_allclose(posterior.filtered[0], [1, 0])
     np.testing.assert_allclose(posterior.filtered[1:3], 0.5)
-
-
-def test_saved_and_loaded_identically(demos, tmp_path):
-    first = TrajectoryMixture(K, n_starts=2, max_iterations=5).fit(demos)
-    again = TrajectoryMixture(K, n_starts=2, max_iterations=5).fit(demos)
-    first.save(tmp_path)
-    for other in (prism_irl.load(tmp_path), again):
-        np.testing.assert_array_equal(other.predict_proba(demos), first.predict_proba(demos))
-        np.testing.assert_array_equal(other.action_proba(demos), first.action_proba(demos))
-        np.testing.assert_array_equal(other.rewards_, first.rewards_)
-
-
-@pytest.mark.parametrize(("n_states", "n_actions"), [(1, 3), (4, 1)])
-def test_tiny_worlds(n_states, n_actions, make_demos):
-    demos = make_demos(n_states=n_states, n_actions=n_actions)
-    found = TrajectoryMixture(K, n_starts=2, max_iterations=5).fit(demos)
-    np.testing.assert_allclose(found.action_proba(demos).sum(1), 1)
-    assert np.isfinite(found.score(demos))

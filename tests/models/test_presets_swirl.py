@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from labyrinth.published import from_parameters, slots, swirl_score
 from prism_irl.data.demonstrations import Demonstrations
@@ -132,24 +131,6 @@ def test_swirl_score_begins_every_trajectory_at_its_second_step(order, fitted, t
         swirl_score(fitted[order], last)
 
 
-@both_orders
-def test_stream_equals_batch(order, fitted, test_demos):
-    one = test_demos.subset([0])
-    stream = fitted[order].filter()
-    found = [stream.step(int(s), int(a)) for s, a in zip(one.states, one.actions, strict=True)]
-    np.testing.assert_allclose(found, fitted[order].filter_proba(one), atol=1e-10)
-
-
-@both_orders
-def test_a_saved_model_is_the_same_model(order, fitted, test_demos, tmp_path):
-    fitted[order].save(tmp_path)
-    again = load(tmp_path)
-    assert isinstance(again, SWIRL)
-    np.testing.assert_array_equal(again.predict_proba(test_demos), fitted[order].predict_proba(test_demos))
-    np.testing.assert_array_equal(again.rewards_, fitted[order].rewards_)
-    assert swirl_score(again, test_demos) == swirl_score(fitted[order], test_demos)
-
-
 def test_samples_follow_the_model(fitted):
     drawn = fitted[2].sample(30, 40, seed=3)
     after = grid().transitions.toarray().reshape(S, A, S).argmax(-1)
@@ -205,13 +186,6 @@ def test_refuses_what_it_cannot_use(demos, fitted):
         make(1, invalid_actions="forbid").fit(demos, grid())
     with pytest.raises(InputError, match="same sets"):
         make(1).fit(demos, MDP.from_dense(np.ones((2, A, 2)) / 2))
-
-
-def test_same_seed_same_fit_and_clone_keeps_the_settings(demos):
-    small = make(2, n_starts=1, max_iterations=2, warm_up=1, seed=5)
-    first, second = small.fit(demos, grid()), clone(small).fit(demos, grid())
-    assert second.get_params() == first.get_params()
-    np.testing.assert_array_equal(first.predict_proba(demos), second.predict_proba(demos))
 
 
 def test_a_model_from_parameters_is_saved_and_loaded(tmp_path):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import prism_irl
 from prism_irl.data.batching import Prepared
 from prism_irl.data.contexts import Contexts
 from prism_irl.data.demonstrations import Demonstrations
@@ -46,34 +45,6 @@ def test_normalised_and_no_invalid_action(make_demos, model, masked):
         assert (proba[~demos.valid_actions[demos.states]] == 0).all()
         assert (proba[demos.valid_actions[demos.states]] > 0).all()
     np.testing.assert_array_equal(model.predict_proba(demos), np.ones((demos.n_steps, 1)))
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_the_future_leaves_the_past_unmoved(make_demos, model):
-    demos = make_demos(2, lengths=(12, 9))
-    model.fit(demos)
-    states, actions = demos.states.copy(), demos.actions.copy()
-    states[7:12], actions[6:12] = (states[7:12] + 1) % 5, (actions[6:12] + 1) % 3
-    changed = replace(demos, states=states, actions=actions)
-    untouched = np.r_[0:7, 12:21]
-    np.testing.assert_array_equal(model.action_proba(changed)[untouched], model.action_proba(demos)[untouched])
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_saved_and_loaded_is_identical(make_demos, model, tmp_path):
-    train, test = make_demos(3, masked=True), make_demos(3, lengths=(20, 1), masked=True)
-    model.fit(train).save(tmp_path)
-    loaded = prism_irl.load(tmp_path)
-    assert type(loaded) is type(model)
-    assert repr(loaded) == repr(model)
-    np.testing.assert_array_equal(loaded.action_proba(test), model.action_proba(test))
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (9,), (2,)])
-def test_smallest_worlds(make_demos, model, lengths):
-    demos = make_demos(n_states=1, n_actions=1, lengths=lengths)
-    assert model.fit(demos).score(demos) == 0.0
 
 
 def test_uniform_counts_valid_actions(make_demos):
