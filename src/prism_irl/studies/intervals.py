@@ -151,31 +151,19 @@ def _chunk(
     return {name: np.stack([draw[name] for draw in draws]) for name in draws[0]}
 
 
-def intervals(
-    model: Intentions,
-    demos: Demonstrations,
-    n: int,
-    *,
-    seed: int = 0,
-    jobs: int = 1,
-    folder: Path | None = None,
-    on_part: OnPart | None = None,
-) -> dict[str, Any]:
-    """Every number of a fit with its 95% interval: ``estimate`` (…) and ``interval`` (2, …) of each.
+def intervals(model: Intentions, demos: Demonstrations, n: int, **work: Any) -> dict[str, Any]:
+    """Every number of a fit with its 95% interval from a `bootstrap`: ``estimate`` (…) and ``interval`` (2, …) of each.
 
     ``agreement`` is the mean ARI of the draws' labels with the fit's, the number ``new_units`` the log-likelihood per
     step of units that a draw left out.
     """
-    draws = bootstrap(model, demos, n, seed=seed, jobs=jobs, folder=folder, on_part=on_part)
+    draws = bootstrap(model, demos, n, **work)
     _, n_units, by = units_of(demos)
     estimates = numbers_of(model, demos)
-    numbers: dict[str, dict[str, Any]] = {
-        name: {
-            "estimate": value,
-            "interval": units.centred_interval(draws[name], value, n_units, SCALE.get(name, "plain")),
-        }
-        for name, value in estimates.items()
-    }
+    numbers: dict[str, dict[str, Any]] = {}
+    for name, value in estimates.items():
+        ends = units.centred_interval(draws[name], value, n_units, SCALE.get(name, "plain"))
+        numbers[name] = {"estimate": value, "interval": ends}
     if "dwell" in numbers and numbers["dwell"]["interval"] is not None:  # which no trajectory could show beyond its end
         numbers["dwell"]["interval"] = np.clip(numbers["dwell"]["interval"], 1.0, float(demos.lengths.max()))
     likelihood = np.asarray(draws["new_units"], dtype=np.float64)
