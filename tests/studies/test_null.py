@@ -101,21 +101,54 @@ def test_shrinkage_is_lowered_until_memory_is_worth_as_much():
     actions = (rng.random((40, 50, 1)) > p).sum(-1).clip(0, 2)
     demos = Demonstrations.from_arrays(states, actions, n_states=5, n_actions=3)
     tame = NGram(length=2, reads="states", kernels=False, backoff=128.0).fit(demos)
-    habit, tried = null.match(tame, demos, MDP.from_demonstrations(demos), SMALL)
+    habit, slow, tried = null.match(tame, demos, MDP.from_demonstrations(demos), SMALL)
     assert tried["fitted"] == 128.0
     assert tried["chosen"] == habit.backoff_ < 128.0
     assert tame.backoff_ == 128.0
+    assert slow is None
+
+
+def drifting(n=60, length=60):
+    """A habit of every trajectory, on the way from one habit of all to another."""
+    rng = np.random.default_rng(2)
+    first, second = rng.dirichlet(np.full(4, 0.5), (2, 10))
+    states, share = rng.integers(10, size=(n, length)), rng.random(n)[:, None, None]
+    p = (share * first[states] + (1 - share) * second[states]).cumsum(-1)
+    actions = (rng.random((n, length, 1)) > p).sum(-1).clip(0, 3)
+    return Demonstrations.from_arrays(states, actions, n_states=10, n_actions=4)
+
+
+def test_trajectories_differ_in_surrogates_as_they_do_in_the_data():
+    demos = drifting()
+    mdp, habit = MDP.from_demonstrations(demos), SMALL.habit(demos).fit(demos)
+    own = gains.slow_gain(demos, habit, SMALL)[0]
+    found, slow, tried = null.match(habit, demos, mdp, SMALL)
+    assert own > gains.MIXTURE_GAIN
+    assert slow is not None
+    assert tried["slow"] in null.POWERS
+    made = null.surrogate(found, slow, demos, mdp, SMALL, 1)
+    without = null.surrogate(found, None, demos, mdp, SMALL, 1)
+    assert gains.slow_gain(made, habit, SMALL)[0] > own / 2
+    assert gains.slow_gain(without, habit, SMALL)[0] < own / 4
+
+
+def test_what_is_slow_changes_from_the_first_half_to_the_second():
+    weights = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    slow = gains.Slow(weights, np.array([[[2.0, 0.5], [0.5, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]))
+    at, along = np.zeros(3, np.int64), np.array([0.0, 0.5, 1.0])
+    np.testing.assert_allclose(slow.factors(at, at, along), [[2.0, 0.5], [1.25, 1.25], [0.5, 2.0]])
+    np.testing.assert_allclose(slow.livelier(2.0).factors(at[:1], at[:1], along[:1]), [[4.0, 0.25]])
 
 
 def test_surrogates_have_starts_lengths_groups_and_covariates_of_the_data():
     demos = replace(sticky(), groups=np.repeat(list("abcd"), 10), observations=np.ones((2400, 1), np.float32))
     habit = NGram(length=2, reads="actions").fit(demos)
-    made = null.surrogate(habit, demos, MDP.from_demonstrations(demos), SMALL, 3)
+    made = null.surrogate(habit, None, demos, MDP.from_demonstrations(demos), SMALL, 3)
     np.testing.assert_array_equal(made.offsets, demos.offsets)
     np.testing.assert_array_equal(made.states[made.offsets[:-1]], demos.states[demos.offsets[:-1]])
     np.testing.assert_array_equal(made.observations, demos.observations)
     assert (made.actions != demos.actions).any()
-    again = null.surrogate(habit, demos, MDP.from_demonstrations(demos), SMALL, 3)
+    again = null.surrogate(habit, None, demos, MDP.from_demonstrations(demos), SMALL, 3)
     np.testing.assert_array_equal(made.actions, again.actions)
 
 

@@ -217,6 +217,8 @@ def notes(tested: EvidenceResult) -> list[str]:
         f"Surrogates are simulated from a habit whose rare contexts are worth {shrinkage['chosen']:g} steps of shorter "
         f"ones (the likeliest habit: {shrinkage['fitted']:g}), so that memory is worth as much in them as in the data."
     )
+    if "slow" in shrinkage:
+        lively += " Trajectories differ in them, and change from beginning to end, as they do in the data."
     if shrinkage["moves"]:
         lively += f" With other strengths, gains of simulations are on average: {_moves(found)}."
     looked_at = len(tested.rows[Task(0, "goals")]["trajectories"]) if tested.places else len(tested.demos)

@@ -107,6 +107,8 @@ LARGEST = 2.0
 BINS = 4
 """Quantiles of a covariate, each with a kernel of its own."""
 MIXTURE = 3
+SLOW = 4
+"""Habits of halves of trajectories that surrogates mix."""
 MIXTURE_GAIN = 1e-3
 """Nats per step on validation trajectories that several habits must gain over one."""
 
@@ -121,6 +123,7 @@ class Recipe(NamedTuple):
     remembers: bool = False
     follows: str = ""
     switches: bool = True
+    stay: float = 1.0
 
     @property
     def name(self) -> str:
@@ -184,7 +187,7 @@ def fold_gains(
     for recipe in recipes(analysis, habit, n_covariates):
         ratios, chain = _search(recipe, habit, fitted, held_out, test, analysis)
         beta, gain = best_power(before, ratios[0], held_out)
-        if recipe == (few, False, "", True):
+        if recipe == Recipe(few):
             alone = taken(ratios[1], test) + chain.mean_log_likelihood(test)
             found.memoryless = np.add.reduceat(alone, test.offsets[:-1])
         if n_covariates and recipe.n_intentions == few and recipe.follows != "state" and not recipe.remembers:
@@ -194,6 +197,67 @@ def fold_gains(
     found.chosen = best[1]
     found.intentions = likelihoods(pooled(after, best[3], best[2]), test)
     return found
+
+
+class Slow(NamedTuple):
+    """How trajectories differ, and change from their first half to their second; what is slow is no intention.
+
+    ``weights`` (N, 2, K) of several habits in the halves of every trajectory; ``ratios`` (S + 1, A, K) what each of
+    them does more often than all of them do, by state, to the power that predicts best.
+    """
+
+    weights: FloatArray
+    ratios: FloatArray
+
+    def livelier(self, power: float) -> Slow:
+        """The same, its effects to a power."""
+        return self._replace(ratios=self.ratios**power)
+
+    def factors(self, states: IntArray, trajectories: IntArray, along: FloatArray) -> FloatArray:
+        """What the habit is multiplied by, (B, A), so far (B,) along these trajectories, from 0 to 1."""
+        first, second = self.weights[trajectories].swapaxes(0, 1)
+        own = first + np.clip(2 * along - 0.5, 0, 1)[:, None] * (second - first)
+        return np.asarray(np.einsum("bk,bak->ba", own, self.ratios[states]))
+
+
+def slow_gain(demos: Demonstrations, habit: NGram, analysis: Analysis) -> tuple[float, float]:
+    """Nats per step that habits which follow one another about once per trajectory add to this one, and their power.
+
+    On test folds. Whatever is found here is slower than an intention.
+    """
+    powers, gain, settings = [], 0.0, habit.get_params() | remembered(habit)
+    for a, b in demos.fold_indices(analysis.folds, by=analysis.by, seed=analysis.seed):
+        train, test = demos.subset(a), demos.subset(b)
+        with np.errstate(divide="ignore"):
+            before = np.log(NGram(**settings).fit(train).action_proba(test))
+        power, own = best_power(before, _slow_chain(train, test, habit, analysis).ratio(_plain(test)), test)
+        powers.append(power)
+        gain += own * test.n_steps / demos.n_steps
+    return gain, float(np.mean(powers))
+
+
+def find_slow(demos: Demonstrations, habit: NGram, power: float, analysis: Analysis) -> Slow:
+    """What such habits do, and how much of each there is in the halves of every trajectory."""
+    train, rest = validation_split(demos, VALIDATION, analysis.seed)
+    chain = _slow_chain(train, rest or train, habit, analysis)
+    half = 2 * demos.trajectory_index + (2 * demos.step_index >= np.repeat(demos.lengths, demos.lengths))
+    steps = np.bincount(half, minlength=2 * len(demos))
+    known = chain.smoothed(_plain(demos)).T
+    total: FloatArray = np.stack([np.bincount(half, own, len(steps)) for own in known], axis=1).astype(np.float64)
+    total[1::2] = np.where(steps[1::2, None] > 0, total[1::2], total[::2])  # a single step has one half
+    weights = total / total.sum(1, keepdims=True)
+    table = (chain.table / chain.one).reshape(-1, demos.n_actions, SLOW)
+    return Slow(weights.reshape(-1, 2, SLOW), table**power)
+
+
+def _slow_chain(train: Demonstrations, held_out: Demonstrations, habit: NGram, analysis: Analysis) -> TableChain:
+    recipe = Recipe(SLOW, switches=False, stay=1 - 1 / float(train.lengths.mean()))
+    contexts = Contexts(train.n_states)
+    return _best_start(recipe, contexts, train, _plain(train), _plain(held_out), 1, habit.backoff_, analysis)
+
+
+def _plain(demos: Demonstrations) -> Encoded:
+    return Encoded.of(demos, Contexts(demos.n_states))
 
 
 def label(demos: Demonstrations, fitted: Demonstrations, held_out: Demonstrations, analysis: Analysis) -> IntArray:
@@ -249,6 +313,9 @@ def _best_start(
     for start in range(analysis.starts):
         chain = TableChain(recipe.n_intentions, contexts, fitted, backoff, n_groups=n_groups, switches=recipe.switches)
         generator = np.random.default_rng([analysis.seed, start])
+        if not recipe.switches:
+            chain.kernels = np.full_like(chain.kernels, (1 - recipe.stay) / (recipe.n_intentions - 1))
+            chain.kernels[:, range(recipe.n_intentions), range(recipe.n_intentions)] = recipe.stay
         kind: Any = ("windows", "random")[start % 2]
         first = first_responsibilities(kind, fitted, recipe.n_intentions, generator)
         score = fit_chain(chain, data, seen, first, analysis.max_iterations)

@@ -34,7 +34,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.devices import limit_threads
 from prism_irl.errors import InputError
 from prism_irl.evaluation.metrics import information
-from prism_irl.evaluation.simulate import simulate_habit
+from prism_irl.evaluation.simulate import TableChooser, walk
 from prism_irl.labels import ari
 from prism_irl.mdp import MDP
 from prism_irl.models.base import validation_split
@@ -43,7 +43,7 @@ from prism_irl.rewards.detours import Detours
 from prism_irl.scale import fanout
 from prism_irl.studies import gains
 from prism_irl.studies.cross_validation import data_key
-from prism_irl.studies.gains import Analysis, independent
+from prism_irl.studies.gains import Analysis, Slow, independent
 
 LEVEL = 0.05
 EXCEEDING = 5
@@ -63,7 +63,7 @@ FITTED, LIVELIEST = 2, 0.25
 FORGETFUL, ALIKE = {"length": 1, "reads": "states", "kernels": False}, {"individuals": False}
 """What a habit without memory, or of animals that are all alike, is fitted with."""
 POWERS = (1.0, 1.25, 1.5, 2.0, 3.0)
-"""Of the individual effects, which are shrunk, too, in surrogates."""
+"""Of the effects of individuals, and of trajectories, which are shrunk, too, in surrogates."""
 OTHERS = 3
 """Surrogates of a habit that is shrunk as it was fitted, and of one that is hardly shrunk, beside those of the test."""
 RESAMPLES = 2000
@@ -75,6 +75,7 @@ OnWork = Callable[[int, int, float | None], None]
 known, None where the pace tells them."""
 Events = Mapping[str, npt.NDArray[np.bool_]]
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 
 class Task(NamedTuple):
@@ -276,13 +277,13 @@ def run(
     limits.check_option("surrogates", surrogates)
     demos.fold_indices(analysis.folds, by=analysis.by)
     known = MDP.from_demonstrations(demos) if mdp is None else mdp
-    habit, matching = match(analysis.habit(demos).fit(demos, mdp), demos, known, analysis)
+    habit, slow, matching = match(analysis.habit(demos).fit(demos, mdp), demos, known, analysis)
     places = gains.find_detours(demos, known)
     found = EvidenceResult(demos, analysis, habit, matching, places is not None, surrogates)
     key = hashlib.sha256(f"{data_key(demos, mdp, None)} {analysis!r} {__version__}".encode()).hexdigest()[:24]
     told = _events_key(events)
     memory = gains.remembered(habit) | {"backoff": matching["fitted"]}
-    shared = (demos, known, mdp, habit, analysis, memory, places, fanout.side_by_side(jobs), events)
+    shared = (demos, known, mdp, habit, slow, analysis, memory, places, fanout.side_by_side(jobs), events)
 
     def path(task: Task) -> Path | None:
         shrunk = f"-{task.backoff:g}" if task.backoff else ""
@@ -355,30 +356,50 @@ def _events_key(events: Events | None) -> str:
 # -- surrogates as lively as the data ----------------------------------------------------------------------------------
 
 
-def match(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis) -> tuple[NGram, dict[str, Any]]:
-    """The habit with the strongest shrinkage whose surrogates are as lively as the data, and what was tried.
+def match(
+    habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis
+) -> tuple[NGram, Slow | None, dict[str, Any]]:
+    """The most shrunk habit whose surrogates are as lively as the data, what is slow, and the steps to both.
 
     Habits that remember as much, and habits without memory, are fitted to folds of the data, and of every simulation:
     memory must be worth as much in surrogates as in the data. A shrunk habit passes on less than it has learned. What
-    sets animals apart is matched first, by a power of the individual effects.
+    sets animals apart is matched first, by a power of the individual effects; then, in the same way, what sets
+    trajectories apart, where habits that change about once per trajectory predict better.
     """
     settings = habit.get_params() | gains.remembered(habit)
 
-    def worth(of: Mapping[str, Any], simulated: NGram) -> float:
+    def mean(measure: Callable[[Demonstrations], float], simulated: NGram, slow: Slow | None = None) -> float:
         generators = (np.random.default_rng([analysis.seed, 1_000_000 + b]) for b in range(FITTED))
-        drawn = (simulate_habit(simulated, demos, mdp, generator) for generator in generators)
-        return float(np.mean([_worth(of, settings, own, analysis) for own in drawn]))
+        return float(np.mean([measure(simulate(simulated, slow, demos, mdp, generator)) for generator in generators]))
 
+    def worth(of: Mapping[str, Any]) -> Callable[[Demonstrations], float]:
+        return lambda data: _worth(of, settings, data, analysis)
+
+    matching: dict[str, Any] = {"fitted": habit.backoff_}
     if habit.individuals:
-        unlike = _worth(ALIKE, settings, demos, analysis)
-        powers = (power for power in POWERS if worth(ALIKE, habit.livelier(habit.backoff_, power)) >= unlike)
-        habit = habit.livelier(habit.backoff_, next(powers, POWERS[-1]))
-    own = _worth(FORGETFUL, settings, demos, analysis)
+        unlike = worth(ALIKE)(demos)
+        kinds = {power: habit.livelier(habit.backoff_, power) for power in POWERS}
+        enough = (power for power, kind in kinds.items() if mean(worth(ALIKE), kind) >= unlike)
+        matching["individuals"] = next(enough, POWERS[-1])
+        habit = kinds[matching["individuals"]]
+    slow, (gain, power) = None, gains.slow_gain(demos, habit, analysis)
+    if gain > gains.MIXTURE_GAIN:
+        slow = gains.find_slow(demos, habit, power, analysis)
+        ways = {power: slow.livelier(power) for power in POWERS}
+        enough = (
+            power
+            for power, way in ways.items()
+            if mean(lambda data: gains.slow_gain(data, habit, analysis)[0], habit, way) >= gain
+        )
+        matching["slow"] = next(enough, POWERS[-1])
+        slow = ways[matching["slow"]]
+    own = worth(FORGETFUL)(demos)
     tried: list[dict[str, float]] = []
 
     def lively(strength: float) -> bool:
-        tried.append({"backoff": strength, "worth_of_memory": worth(FORGETFUL, habit.livelier(strength))})
-        return tried[-1]["worth_of_memory"] >= own
+        found = mean(worth(FORGETFUL), habit.livelier(strength), slow)
+        tried.append({"backoff": strength, "worth_of_memory": found})
+        return found >= own
 
     strengths = [habit.backoff_]
     while habit.length_ > 1 and strengths[-1] > LIVELIEST:
@@ -387,8 +408,8 @@ def match(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis) -> 
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if lively(strengths[middle]) else (middle + 1, high)
-    chosen = strengths[low]
-    return habit.livelier(chosen), {"fitted": habit.backoff_, "chosen": chosen, "worth_of_memory": own, "tried": tried}
+    matching |= {"chosen": strengths[low], "worth_of_memory": own, "tried": tried}
+    return habit.livelier(strengths[low]), slow, matching
 
 
 def _worth(of: Mapping[str, Any], settings: Mapping[str, Any], demos: Demonstrations, analysis: Analysis) -> float:
@@ -402,11 +423,42 @@ def _worth(of: Mapping[str, Any], settings: Mapping[str, Any], demos: Demonstrat
     return found / demos.n_steps
 
 
-def surrogate(habit: NGram, demos: Demonstrations, mdp: MDP, analysis: Analysis, number: int) -> Demonstrations:
+class Drifting:
+    """Chooses as a habit does, and as the trajectory does from its beginning to its end."""
+
+    def __init__(self, habit: TableChooser, slow: Slow, demos: Demonstrations, trajectories: IntArray) -> None:
+        self.habit, self.slow, self.trajectories, self.t = habit, slow, trajectories, 0
+        self.last = np.maximum(demos.lengths[trajectories] - 1, 1)
+
+    def weights(self, states: IntArray) -> FloatArray:
+        """The habit, and the factors of the trajectory at this time."""
+        return self.habit.weights(states) * self.slow.factors(states, self.trajectories, self.t / self.last)
+
+    def take(self, actions: IntArray) -> None:
+        """Remember the actions."""
+        self.habit.take(actions)
+        self.t += 1
+
+
+def simulate(
+    habit: NGram, slow: Slow | None, demos: Demonstrations, mdp: MDP, generator: np.random.Generator
+) -> Demonstrations:
+    """Let the habit act where the data were taken, every trajectory in its own way."""
+
+    def chooser(trajectories: IntArray) -> Any:
+        own = habit.chooser(demos, trajectories)
+        return own if slow is None else Drifting(own, slow, demos, trajectories)
+
+    return walk(demos, mdp, generator, chooser)
+
+
+def surrogate(
+    habit: NGram, slow: Slow | None, demos: Demonstrations, mdp: MDP, analysis: Analysis, number: int
+) -> Demonstrations:
     """Surrogate ``number`` ≥ 1, or the data themselves for 0; covariates stay where they are."""
     if number == 0:
         return demos
-    found = simulate_habit(habit, demos, mdp, np.random.default_rng([analysis.seed, number]))
+    found = simulate(habit, slow, demos, mdp, np.random.default_rng([analysis.seed, number]))
     return replace(found, observations=demos.observations)
 
 
@@ -433,6 +485,7 @@ def _run_part(
     known: MDP,
     mdp: MDP | None,
     habit: NGram,
+    slow: Slow | None,
     analysis: Analysis,
     memory: Mapping[str, Any],
     places: Detours | None,
@@ -443,7 +496,7 @@ def _run_part(
         limit_threads(1)
     clock = time.perf_counter()
     habit = habit.livelier(task.backoff) if task.backoff else habit
-    data = surrogate(habit, demos, known, analysis, task.data)
+    data = surrogate(habit, slow, demos, known, analysis, task.data)
     if task.part == "goals":
         assert places is not None
         row = _goals(data, places, mdp, analysis, memory, everything=task.data == 0)
