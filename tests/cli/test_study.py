@@ -159,6 +159,10 @@ def test_numbers_with_their_velocities_are_continuous(tmp_path: Path) -> None:
     numbers = dict(zip(("x", "grip", "vx", "vgrip"), x.T, strict=True))
     found = recognise(table(tmp_path, **numbers, state=None, action=None), {})
     assert (found.columns["observe"], found.columns["act"]) == ("x,grip", "vx,vgrip")
+    labelled = table(
+        tmp_path, **numbers, subtask=np.where(np.arange(N) % 10 < 4, "reach", "lift"), state=None, action=None
+    )
+    assert recognise(labelled, {}).columns["intention"] == "subtask"  # true phases, for evaluation only
 
 
 @pytest.mark.parametrize(

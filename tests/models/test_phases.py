@@ -218,6 +218,7 @@ def test_the_number_of_phases_is_found_where_nobody_gives_one():
     model = Phases(seed=0).fit(demonstrations("drawer", 24))
     assert 4 <= model.n_intentions <= 9
     assert len(model.tried_) == 9
+    assert model.intentions_found_
     assert em_course(model)["rise"] is not None
     with pytest.raises(InputError, match="One episode does not say"):
         Phases().fit(demonstrations("drawer", 1))

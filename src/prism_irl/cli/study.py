@@ -228,7 +228,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "time": "time timestamp t seconds step trial frame date",
         "group": "animal mouse subject subj rat monkey participant patient individual user agent bird fish fly "
         "person id group",
-        "intention": "intention",
+        "intention": "intention subtask",
     }.items()
 }
 """Usual names of a role's column, in any case and without units or a word such as id, the likeliest first."""

@@ -174,6 +174,7 @@ class Phases(IntentionModel):
         if self.n_intentions == 0:
             labelled = len(_labelled(demos)) > 0
             self.n_intentions = int(known_steps(demos).max()) + 1 if labelled else self._number(demos)
+            self.intentions_found_ = not labelled
         check_known(demos, self.n_intentions)
         kept = some_trajectories(demos, SAMPLE, self.seed)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions

@@ -82,7 +82,8 @@ def answer(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Seque
     if moves := mapping(explorer.get("movement")):  # phases, in the order in which they come
         first = (str(moves["does"][k]).partition(",")[0] for k in used[:NAMED])
         phases = [Aim(k, names[k], intention_color(k), f"({one})") for k, one in zip(used, first, strict=False)]
-        return Answer(f"{count} phase{plural}: ", phases, after)
+        about = f"About {count.lower()}" if metrics.get("intentions_found") else count  # a rough number
+        return Answer(f"{about} phase{plural}: ", phases, after)
     sure = {
         "good": "beyond habit" + ("" if p is None else f" (p = {p:.2g})"),
         "bad": "in this fit" + ("" if p is None else f", but no evidence for them beyond habit (p = {p:.2g})"),
