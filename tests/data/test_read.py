@@ -107,6 +107,14 @@ class TestColumns:
         words = read_data(frame[:3].assign(x=["left", "go", "go"]), state="x, y")
         assert [words.states.names[s] for s in words.demonstrations.states] == ["left/2", "go/0", "go/1"]
 
+    def test_measurements_are_no_state_together_and_what_is_seen_is_not_done(self) -> None:
+        x = np.random.default_rng(0).normal(size=(200, 2))
+        frame = pd.DataFrame({"trajectory": 0, "x": x[:, 0], "y": x[:, 1], "action": 0})
+        with pytest.raises(InputError, match=r"of column 'x' is not a whole number; name continuous columns"):
+            read_data(frame, state="x,y")
+        assert "x is observed and done" in read_data(frame, observe="x,y", act="x").notes[0]
+        assert not read_data(frame, observe="x", act="y").notes
+
     @pytest.mark.parametrize("role", ["trajectory", "state", "action"])
     def test_missing_required_column(self, role: str) -> None:
         refused(frame(extra=1).drop(columns=role), f"no column '{role}'", "extra", f"--{role}", f"{role}=")

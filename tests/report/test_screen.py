@@ -146,3 +146,14 @@ def test_of_a_hundred_switches_as_many_go_where_they_went(tmp_path: Path) -> Non
     later = labels[1:][labels[:-1] == 0]
     expected = [100 * (later == k).sum() / (later != 0).sum() for k in (1, 2)]
     assert rows[0].cells == ["·", *(f"{share:.0f}%" for share in expected)]
+
+
+def test_levels_are_named_and_in_order() -> None:
+    explorer = {"states": ["0", "-0.5", "0.5", "-1", "left 100%", "left 25%"], "actions": None}
+    names = [screen.name_of(explorer, "state", i) for i in range(4)]
+    assert names == ["state 0", "state -0.5", "state 0.5", "state -1"]
+    assert screen.name_of(explorer, "action", 2) == "action 2"
+    counts = np.full((2, 6, 2), 10.0).tolist()
+    tables = screen.choices(explorer | {"choices": counts}, ["a", "b"])
+    rows = [row[0] for row in tables[0].rows]
+    assert rows == ["left 25%", "left 100%", "state -1", "state -0.5", "state 0", "state 0.5"]

@@ -473,7 +473,8 @@ def _token(frame: pd.DataFrame, left: Sequence[str], role: str) -> str:
     if not usual and numbers:
         raise InputError(
             f"No column of the table looks like the {role}, and no number like the command of another (vx of x); name "
-            f"them with --state and --action, or with --observe {','.join(numbers[:3])} and --act."
+            f"them with --state and --action, or with --observe {','.join(numbers[:3])} and --act; positions become "
+            "states where they are rounded to cells."
         )
     if not usual:
         there = ", ".join(map(str, frame.columns[:20]))

@@ -170,6 +170,8 @@ def with_joined(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         return frame
     for part in parts:
         check_single(frame, part)
+    for part in parts:  # refuses measurements
+        distinct(frame[part].dropna(), "state", lambda i, part=part: f"row {i} of column {part!r}")  # type: ignore[misc]
     cells = [whole_numbers(frame[part].dropna()) for part in parts]
     numbers = all(cell.dtype.kind in "iu" for cell in cells)
     words = [(part if numbers else "") + cell.astype(str) for part, cell in zip(parts, cells, strict=True)]
@@ -433,6 +435,12 @@ STATE, ACTION = "(no state)", "(no action)"
 """Columns that stand for tokens while a table without any is read."""
 
 
+KNOWN = (
+    "{} is observed and done, so that what is done is known from what is seen, and its likelihood says nothing; give "
+    "the command, such as the change to the next row, to --act."
+)
+
+
 def column_names(given: str | Sequence[str]) -> tuple[str, ...]:
     """Names of columns, from a sequence or from one string with commas between them."""
     names = tuple(part.strip() for part in given.split(",")) if isinstance(given, str) else tuple(given)
@@ -463,7 +471,12 @@ def _continuous(
     y, y_names = _matrix(frame, done, "command")
     demos = replace(table.demonstrations, observations=x[table.order].astype(np.float32))
     demos = demos.with_commands(y[table.order], motion_names=y_names, observation_names=x_names)
-    return table._replace(demonstrations=demos, frame=frame)
+    notes = (
+        (*table.notes, KNOWN.format(", ".join(both)))
+        if (both := [name for name in done if name in seen])
+        else table.notes
+    )
+    return table._replace(demonstrations=demos, frame=frame, notes=notes)
 
 
 def _matrix(frame: pd.DataFrame, names: Sequence[str], what: str) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:

@@ -27,6 +27,7 @@ HEADS_FOR = 0.25  # share of the long run in one place, to say that an intention
 LABELS = 2  # places of an intention that have a name on the map
 LETTER = 3.5  # half the width of a letter there
 PHASES = 150  # rows of the table at most
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 TRIPS = "trips.csv"
 FIRST_ROWS = 10  # of a table of choices on the first screen
 STATES, ACTIONS = 24, 12  # rows and columns of a table of choices at most
@@ -39,7 +40,8 @@ Line = tuple[float, float, float, float]
 def name_of(explorer: Mapping[str, Any], what: str, i: int) -> str:
     """Name of a state or action, "state 7" where it has only a number."""
     names = explorer.get(f"{what}s")
-    return str(names[i]) if names else f"{what} {i}"
+    own = str(names[i]) if names else str(i)
+    return f"{what} {own}" if NUMBER.fullmatch(own) else own
 
 
 # -- the map -----------------------------------------------------------------------------------------------------------
@@ -304,8 +306,8 @@ def choices(explorer: Mapping[str, Any], names: Sequence[str]) -> list[SimpleNam
 
 def _in_order(name: str) -> list[tuple[float, str]]:
     """What names are sorted by: numbers in them by their size, so that 25% stands before 100%."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", name)
-    return [(float(part), "") if part[:1].isdigit() else (-1.0, part) for part in parts]
+    parts = re.split(r"((?<!\w)-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)", name)
+    return [(float(part), "") if i % 2 else (0.0, part) for i, part in enumerate(parts)]  # words and numbers in turn
 
 
 def differences(counts: Any) -> tuple[Any, Any]:
