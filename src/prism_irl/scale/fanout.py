@@ -130,26 +130,18 @@ def remembered(
 ) -> list[dict[str, Any]]:
     """Return ``work(task, *shared)`` of every task, in their order; those on disk are not made again.
 
-    Parameters
-    ----------
-    path : file of a task's row, named after everything that the row depends on; None remembers nothing
-    on_rows : called with how many rows there are, at first with those that were found
+    ``path`` is the file of a task's row, named after everything that the row depends on (None remembers nothing);
+    ``on_rows`` is called with how many rows there are, at first with those that were found.
     """
-    rows: dict[int, dict[str, Any]] = {}
-    for index, task in enumerate(tasks):
-        file = path(task)
-        if file is not None and file.exists():
-            rows[index] = storage.read_sealed(file)
+    tell, files = on_rows or (lambda _: None), [path(task) for task in tasks]
+    rows = {i: storage.read_sealed(file) for i, file in enumerate(files) if file is not None and file.exists()}
     left = [index for index in range(len(tasks)) if index not in rows]
-    if on_rows is not None:
-        on_rows(len(rows))
+    tell(len(rows))
     for number, row in spread(work, [tasks[index] for index in left], shared, jobs=jobs):
         rows[left[number]] = row
-        file = path(tasks[left[number]])
-        if file is not None:  # written here, because a worker of a cluster need not see this disk
+        if (file := files[left[number]]) is not None:  # written here: a worker of a cluster need not see this disk
             storage.write_sealed(file, row)
-        if on_rows is not None:
-            on_rows(len(rows))
+        tell(len(rows))
     return [rows[index] for index in range(len(tasks))]
 
 

@@ -121,6 +121,8 @@ class Flat:
 
 
 ABSENT = -1e4
+TRITON = {"rnn": (16, 32, 64, 128), "gru": (16, 32, 64)}
+"""Hidden units that the kernels are made for."""
 Parameters = dict[str, Tensor]
 
 
@@ -136,13 +138,11 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
     weight, bias : (F, G·H, H) and (F, G·H), of the recurrent product
     """
     hidden: Tensor
-    if name == "rnn" and use_triton(weight.device) and weight.shape[-1] in (16, 32, 64, 128):
-        # the bias of the recurrent product adds up with that of the input
-        left = tables[0] + bias.unsqueeze(1)
-        hidden = _TanhRecurrence.apply(rows, index, left, tables[1], weight)
-        return hidden
-    if name == "gru" and use_triton(weight.device) and weight.shape[-1] in (16, 32, 64):
-        hidden = _GatedRecurrence.apply(rows, index, *tables, weight, bias)
+    if weight.shape[-1] in TRITON.get(name, ()) and use_triton(weight.device):
+        if name == "rnn":  # whose bias of the recurrent product adds up with that of the input
+            hidden = _Recurrence.apply(rows, index, tables[0] + bias.unsqueeze(1), tables[1], weight)
+        else:
+            hidden = _Recurrence.apply(rows, index, *tables, weight, bias)
         return hidden
     fits = torch.arange(len(weight), device=weight.device)[:, None, None]
     i, j = rows.gather(index[0]).long(), rows.gather(index[1]).long()
@@ -189,57 +189,34 @@ def _lstm_step(x: Tensor, carry: Carry, weight: Tensor, bias: Tensor) -> Carry:
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
-class _TanhRecurrence(torch.autograd.Function):
-    """The Triton kernels as a differentiable function; returns (F, B, T + 1, H) with a zero first."""
+class _Recurrence(torch.autograd.Function):
+    """The Triton kernels as a differentiable function; returns (F, B, T + 1, H) with a zero first.
+
+    Of the tanh recurrence without a bias, and of the GRU with the one of its recurrent product.
+    """
 
     @staticmethod
-    def forward(
-        ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], *given: Tensor) -> Tensor:
         from prism_irl.switching import triton_kernels as kernels
 
-        left, right, weight = left.contiguous(), right.contiguous(), weight.contiguous()
-        hidden = kernels.rnn_forward(rows.first, rows.length, index, (left, right), weight, rows.n_steps)
+        left, right, weight, *bias = (value.contiguous() for value in given)
+        where = rows.first, rows.length, index, (left, right), weight
+        run: Any = kernels.gru_forward if bias else kernels.rnn_forward
+        found = run(*where, *bias, rows.n_steps)
+        kept = found if bias else (found,)
         ctx.rows, ctx.index = rows, index
-        ctx.save_for_backward(left, right, weight, hidden)
+        ctx.save_for_backward(left, right, weight, *kept)
+        hidden: Tensor = kept[0]
         return hidden
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         from prism_irl.switching import triton_kernels as kernels
 
-        left, right, weight, hidden = ctx.saved_tensors
-        rows = ctx.rows
-        left, right, weight = kernels.rnn_backward(
-            rows.first, rows.length, ctx.index, (left, right), weight, hidden, grads[0].contiguous()
-        )
-        return None, None, left, right, weight
-
-
-class _GatedRecurrence(torch.autograd.Function):
-    """The Triton kernels of the GRU as a differentiable function; returns (F, B, T + 1, H) with a zero first."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, rows: Rows, index: tuple[Tensor, Tensor], left: Tensor, right: Tensor, weight: Tensor, bias: Tensor
-    ) -> Tensor:
-        from prism_irl.switching import triton_kernels as kernels
-
-        left, right, weight, bias = (value.contiguous() for value in (left, right, weight, bias))
-        hidden, gates = kernels.gru_forward(rows.first, rows.length, index, (left, right), weight, bias, rows.n_steps)
-        ctx.rows, ctx.index = rows, index
-        ctx.save_for_backward(left, right, weight, hidden, gates)
-        return hidden
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor, Tensor, Tensor]:
-        from prism_irl.switching import triton_kernels as kernels
-
-        left, right, weight, hidden, gates = ctx.saved_tensors
-        rows = ctx.rows
-        found = kernels.gru_backward(
-            rows.first, rows.length, ctx.index, (left, right), weight, hidden, gates, grads[0].contiguous()
-        )
+        left, right, weight, *kept = ctx.saved_tensors
+        run: Any = kernels.rnn_backward if len(kept) == 1 else kernels.gru_backward
+        first, length = ctx.rows.first, ctx.rows.length
+        found = run(first, length, ctx.index, (left, right), weight, *kept, grads[0].contiguous())
         return None, None, *found
 
 
@@ -256,15 +233,11 @@ class StackedSwitching(ABC):
         present = [[k < size for k in range(self.n_intentions)] for size in self.sizes]
         self.present = torch.tensor(present, device=device).view(len(models), 1, 1, -1)
         states = [{name: torch.from_numpy(value) for name, value in model.state().items()} for model in models]
-        self.parameters = {
-            name: torch.stack(
-                [
-                    self.resized(name, state[name], size, self.n_intentions)
-                    for state, size in zip(states, self.sizes, strict=True)
-                ]
-            ).to(device)
-            for name in states[0]
-        }
+        self.parameters: Parameters = {}
+        for name in states[0]:
+            sized = zip(states, self.sizes, strict=True)
+            own = [self.resized(name, state[name], size, self.n_intentions) for state, size in sized]
+            self.parameters[name] = torch.stack(own).to(device)
 
     @abstractmethod
     def _split(self, name: str) -> int:
@@ -317,9 +290,7 @@ class StackedGate(StackedSwitching):
         super().__init__(models, device)
         gates = cast(Sequence[Gate], models)
         self.observe = gates[0].observe
-        self.l1, self.kl = (
-            torch.tensor([getattr(gate, name) for gate in gates], device=device).view(-1, 1) for name in ("l1", "kl")
-        )
+        self.l1, self.kl = torch.tensor([[gate.l1, gate.kl] for gate in gates], device=device).T.unsqueeze(-1)
 
     def _split(self, name: str) -> int:
         return 1 if name.startswith("network.head") else 0
@@ -430,15 +401,10 @@ class StackedPolicies:
         self.policies, self.counts = (torch.from_numpy(values).to(device) for values in (policies, counts))
         self.valid = torch.from_numpy(valid).to(device)
         self.uniform = self.valid / self.valid.sum(2, keepdim=True).clamp_min(1)
-        self.present = torch.tensor(
-            [[k < table.n_intentions for k in range(K)] for table in tables], device=device
-        ).view(F, 1, 1, K)
-        self.smoothing, self.backoff = (
-            torch.tensor([getattr(table, name) for table in tables], device=device, dtype=torch.float64).view(
-                F, 1, 1, 1
-            )
-            for name in ("smoothing", "backoff")
-        )
+        present = [[k < table.n_intentions for k in range(K)] for table in tables]
+        self.present = torch.tensor(present, device=device).view(F, 1, 1, K)
+        strengths = np.array([[table.smoothing, table.backoff] for table in tables])
+        self.smoothing, self.backoff = torch.from_numpy(strengths.T).to(device).view(2, F, 1, 1, 1)
         self.flat = torch.tensor([not table.contexts.parents for table in tables], device=device)
         self.levels = self._levels(C, device)
         self.n_states = tables[0].contexts.starts[1]
@@ -457,13 +423,11 @@ class StackedPolicies:
                 rows.append(np.arange(starts[level], starts[level + 1]) if has else np.empty(0, np.int64))
                 parents.append(trees[level - 1] if has else np.empty(0, np.int64))
             width = max(len(r) for r in rows)
-            padded = [
-                torch.from_numpy(np.stack([np.pad(r, (0, width - len(r)), constant_values=dump) for r in values]))
-                .long()
-                .to(device)
-                for values in (rows, parents)
-            ]
-            levels.append((padded[0], padded[1]))
+            padded = np.full((2, len(rows), width), dump)
+            for f, both in enumerate(zip(rows, parents, strict=True)):
+                padded[:, f, : len(both[0])] = both
+            own, above = torch.from_numpy(padded).long().to(device)
+            levels.append((own, above))
         return levels
 
     def accept(self) -> None:
