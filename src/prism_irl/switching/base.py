@@ -55,8 +55,7 @@ class Posterior(NamedTuple):
 class Counted(NamedTuple):
     """Expected counts of an E-step over all data, without beliefs about single steps.
 
-    ``switching``: statistics of the switching model. ``pairs`` (P, K): of the pairs of context and action, as
-    `Prepared.pairs` numbers them. ``log_likelihood``: sum over all steps.
+    ``pairs`` (P, K): of the pairs of context and action, as `Prepared.pairs` numbers them.
     """
 
     switching: Stats
@@ -220,11 +219,9 @@ class Switching(ABC):
                     scatter(batch, values, out)
                 if posterior.transitions is not None:
                     transitions = posterior.transitions + (0.0 if transitions is None else transitions)
-        responsibilities, predicted, filtered, likelihood = (out.numpy() for out in flat)
+        smoothed, predicted, filtered, likelihood = (out.numpy() for out in flat)
         moved = None if transitions is None else transitions.cpu().numpy()
-        return Posterior(
-            responsibilities, predicted, filtered, likelihood, moved, pairwise=pairs.numpy() if pairwise else None
-        )
+        return Posterior(smoothed, predicted, filtered, likelihood, moved, None, pairs.numpy() if pairwise else None)
 
     def decode(self, data: Prepared, log_emission: Any) -> IntArray:
         """Most probable intentions, (n,): each by itself, where no model says how they follow one another."""

@@ -115,8 +115,7 @@ def passes(
 def expected_counts(initial: FloatArray, kernel: FloatArray, table: FloatArray, data: Prepared) -> Counted | None:
     """Expected counts of a chain with one constant kernel (K, K) over a table of policies (P, K).
 
-    None also where there are too few trajectories to run side by side: then `infer_flat` of the emissions gives the
-    answer.
+    None also where there are too few trajectories to run side by side: then `infer_flat` has the answer.
     """
     demos = data.demos
     if not is_compiled() or demos.n_trajectories < compiled.LANES or data.last_pair >= len(table):

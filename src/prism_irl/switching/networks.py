@@ -106,11 +106,8 @@ class Optimiser:
 
     def state(self) -> dict[str, Tensor]:
         """Moments and step counts by parameter name."""
-        return {
-            f"{name}/{key}": value
-            for name, parameter in self.parameters.items()
-            for key, value in self.adam.state.get(parameter, {}).items()
-        }
+        moments = {name: self.adam.state.get(parameter, {}) for name, parameter in self.parameters.items()}
+        return {f"{name}/{key}": value for name, own in moments.items() for key, value in own.items()}
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Restore what `state` returned."""
@@ -223,15 +220,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, span: int) -> Tensor:
     attention, length = nn.functional.scaled_dot_product_attention, q.shape[-2]
     if length <= span:
         return attention(q, k, v, is_causal=True)
-    parts = [
-        attention(
-            q[..., first:last, :],
-            k[..., key:last, :],
-            v[..., key:last, :],
-            attn_mask=in_view(first, last, key, span, q.device),
-        )
-        for first, last, key in windows(length, span, span)
-    ]
+    parts = []
+    for first, last, key in windows(length, span, span):
+        seen, own = in_view(first, last, key, span, q.device), (k[..., key:last, :], v[..., key:last, :])
+        parts.append(attention(q[..., first:last, :], *own, attn_mask=seen))
     return torch.cat(parts, dim=-2)
 
 
@@ -250,13 +242,9 @@ class TransformerLayer(nn.Module):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each (B, heads, T, d / heads)."""
-        q, k, v = self.qkv(self.norm_attention(x)).chunk(3, dim=-1)
-
-        def split(u: Tensor) -> Tensor:
-            heads: Tensor = u.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            return heads
-
-        return split(q), split(k), split(v)
+        qkv = self.qkv(self.norm_attention(x)).chunk(3, dim=-1)
+        q, k, v = (u.unflatten(-1, (self.heads, -1)).transpose(1, 2) for u in qkv)
+        return q, k, v
 
     def merge(self, x: Tensor, attended: Tensor) -> Tensor:
         """Residual connections around attention and feed-forward."""
@@ -297,7 +285,7 @@ class Transformer(nn.Module):
             raise InputError(f"The Transformer's width {width} must be a multiple of {2 * heads}; change `embedding`.")
         self.layers = nn.ModuleList(TransformerLayer(width, heads, span) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.hidden = width
+        self.hidden, self.heads = width, heads
 
     def positions(self, first: int, last: int, like: Tensor) -> Tensor:
         """Sinusoidal code of positions first..last-1, (last - first, d)."""
@@ -316,9 +304,7 @@ class Transformer(nn.Module):
 
     def initial(self, batch: int, like: Tensor) -> Carry:
         """No keys and no values yet, and no step."""
-        layer = self.layers[0]
-        heads = layer.heads if isinstance(layer, TransformerLayer) else 1
-        empty = like.new_zeros(batch, heads, 0, self.hidden // heads)
+        empty = like.new_zeros(batch, self.heads, 0, self.hidden // self.heads)
         return (*(empty, empty) * len(self.layers), torch.zeros((), dtype=torch.int64))
 
     def step(self, x: Tensor, carry: Carry) -> tuple[Tensor, Carry]:
@@ -326,8 +312,8 @@ class Transformer(nn.Module):
         t = int(carry[-1])
         x = x.unsqueeze(1) + self.positions(t, t + 1, x)
         cache: list[Tensor] = []
+        layer: Any
         for i, layer in enumerate(self.layers):
-            assert isinstance(layer, TransformerLayer)
             q, k, v = layer.project(x)
             k = torch.cat([carry[2 * i], k], -2)[..., -layer.span :, :]
             v = torch.cat([carry[2 * i + 1], v], -2)[..., -layer.span :, :]
@@ -340,24 +326,18 @@ class Transformer(nn.Module):
         position = self.positions(0, x.shape[1], x)
         x = x + position
         replaced = [other + position for other in others.unbind(2)]
+        layer: Any
         for layer in self.layers:
-            assert isinstance(layer, TransformerLayer)
             x, keys, values = layer(x)
             replaced = [layer.replaced(other, keys, values) for other in replaced]
         return torch.stack([self.norm(other) for other in replaced], dim=2)
 
 
 class HistoryNetwork(nn.Module):
-    """Tokens, a sequence core and a linear head: the part that all learned switching models share.
+    """Tokens, a sequence core and a linear head with ``n_outputs``: K logits for a gate, K² for a kernel.
 
-    Parameters
-    ----------
-    interaction : bool
-        Also read the pair (s_{t-1}, a_{t-1}); for networks that observe the past.
-    observe : "past" or "current"
-        φ_t = (s_t, a_{t-1}), or the paper's φ_t = (s_t, a_t), which sees the action that it is scored on.
-    n_outputs : int
-        K logits for a gate, K² for a kernel.
+    It reads φ_t = (s_t, a_{t-1}) ("past"), or the paper's φ_t = (s_t, a_t) ("current"), which sees the action that it
+    is scored on; with ``interaction`` also the pair (s_{t-1}, a_{t-1}).
     """
 
     def __init__(
@@ -443,9 +423,9 @@ class HistoryNetwork(nn.Module):
     def for_each_action(self, batch: Batch) -> Tensor:
         """Outputs (B, T, A, n_outputs) had the current action been a, from the same past; for observe="current"."""
         every = torch.arange(self.n_actions, device=batch.states.device).expand(*batch.states.shape, -1)
-        observations = (
-            None if batch.observations is None else batch.observations.unsqueeze(2).expand(-1, -1, self.n_actions, -1)
-        )
+        observations = batch.observations
+        if observations is not None:
+            observations = observations.unsqueeze(2).expand(-1, -1, self.n_actions, -1)
         others = self.tokens(batch.states.unsqueeze(-1).expand_as(every), every, observations)
         out: Tensor = self.head(self.core.alternatives(self.embed(batch), others, batch.mask))
         return out
@@ -460,14 +440,9 @@ class HistoryNetwork(nn.Module):
         return self.head.weight.device
 
     def step(
-        self,
-        states: Tensor,
-        actions: Tensor,
-        observations: Tensor | None,
-        carry: Carry,
-        previous_states: Tensor | None = None,
+        self, states: Tensor, actions: Tensor, observations: Tensor | None, carry: Carry, before: Tensor | None = None
     ) -> tuple[Tensor, Carry]:
-        """One step of a stream; all inputs (B,) or (B, m), ``previous_states`` None at the first step."""
-        before = torch.full_like(states, self.n_states) if previous_states is None else previous_states
+        """One step of a stream; all inputs (B,) or (B, m), the states ``before`` None at the first step."""
+        before = torch.full_like(states, self.n_states) if before is None else before
         h, carry = self.core.step(self.tokens(states, actions, observations, before), carry)
         return self.head(h), carry

@@ -33,10 +33,14 @@ def first_only(n_intentions: int) -> Tensor:
 
 
 class InOrder:
-    """What chains over stages share: the moves that exist, and labels that make no other."""
+    """What chains over stages share: the moves that exist, labels that make no other, and an untrained chain."""
 
     n_intentions: int
     closing: bool
+
+    def constant(self) -> OrderedChain:
+        """Stages in order, too."""
+        return OrderedChain(self.n_intentions, closing=self.closing)
 
     def mask(self) -> Tensor:
         """1 where a move exists, (K, K)."""
@@ -67,10 +71,6 @@ class OrderedChain(InOrder, MarkovChain):
         stay.fill_diagonal_(STAY)
         self.kernel.copy_(_ordered(stay, self.mask()))
 
-    def constant(self) -> OrderedChain:
-        """Stages in order, too."""
-        return OrderedChain(self.n_intentions, closing=self.closing)
-
     @torch.no_grad()
     def update(self, stats: Stats) -> None:
         """Expected transition counts along the order, normalised."""
@@ -86,10 +86,6 @@ class OrderedInputChain(InOrder, InputChain):
         super().__init__(n_intentions, n_inputs, ridge=ridge)
         self.closing = closing
         self.take_over(OrderedChain(n_intentions, closing=closing))
-
-    def constant(self) -> OrderedChain:
-        """Stages in order, too."""
-        return OrderedChain(self.n_intentions, closing=self.closing)
 
     def biases_at(self, before: Tensor | None) -> Tensor:
         """Logits of staying and advancing, and of nothing else."""
@@ -116,10 +112,6 @@ class OrderedRecurrentChain(InOrder, RecurrentChain):
     """Recurrent switching over stages in order: the network says when to advance, never where to."""
 
     closing = False
-
-    def constant(self) -> OrderedChain:
-        """Stages in order, too."""
-        return OrderedChain(self.n_intentions, closing=self.closing)
 
     def log_initial(self) -> Tensor:
         """Log of the initial distribution: the first intention."""
