@@ -6,19 +6,17 @@
     until    the likelihood stops rising: that of the training data where both components maximise it exactly, else
              that of validation trajectories
 
-`em_iteration` is all there is: the E-step adds up statistics over parts of the data, the M-step reads nothing else.
-A network gives its responsibilities from the very pass that trains it (incremental EM, Neal & Hinton's sense: every
-minibatch is an E-step on itself followed by a gradient step), which saves the forward pass over all data that a
-separate E-step costs; closed-form switching has its E-step and M-step apart. Statistics of data in memory, in mapped
-files (some trajectories at a time, whose beliefs are added up and forgotten) and on workers add up to the same, because
-a trajectory's beliefs never depend on others.
+`em_iteration` is all there is: the E-step adds up statistics over parts of the data, the M-step reads nothing else. A
+network gives its responsibilities from the very pass that trains it (incremental EM, Neal & Hinton's sense: every
+minibatch is an E-step on itself followed by a gradient step); closed-form switching has its E-step and M-step apart.
+Statistics of data in memory, in mapped files and on workers add up to the same, because a trajectory's beliefs never
+depend on others.
 
-Several starts, the best of them kept by the likelihood that stops them. Closed-form EM has little to overfit and much
-to lose by stopping early, and a tenth of the data cannot tell good optima apart, so there the training data decides and
-validation trajectories choose nothing. Networks overfit, and policies with memory, which back off, do not climb the
-likelihood of training data alone; there validation trajectories, taken from the training data, decide
-(`benchmarks/stopping.py` measures the rules).
-Randomness of iteration i of start j is derived from (seed, j, i), so that a resumed fit equals an uninterrupted one.
+Several starts, the best of them kept by the likelihood that stops them. Closed-form EM has little to overfit, and a
+tenth of the data cannot tell good optima apart, so there the training data decides. Networks overfit, and policies with
+memory, which back off, do not climb the likelihood of training data alone; there validation trajectories, taken from
+the training data, decide (`benchmarks/stopping.py` measures the rules). Randomness of iteration i of start j is derived
+from (seed, j, i), so that a resumed fit equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -76,13 +74,8 @@ def em_iteration(
 ) -> float:
     """One iteration; returns the log-likelihood per step that it met.
 
-    Parameters
-    ----------
-    seed : fixes the order of minibatches of a network
-    run : callable
-        Maps the E-step over the parts, which workers may do.
-    learn : bool
-        Whether the rewards are updated, too.
+    ``seed`` fixes the order of minibatches of a network, ``run`` maps the E-step over the parts, which workers may do,
+    and ``learn`` says whether the rewards are updated, too.
     """
     step = e_step(switching, rewards, parts, seed, run, learn=learn)
     m_step(switching, rewards if learn else None, step)
@@ -229,10 +222,9 @@ class Monitor:
     """Keeps the history of one start, knows its best iteration, and warns when an exact EM falls.
 
     ``rows`` holds per iteration: iteration, objective (train plus log prior, per step), train and validation
-    log-likelihood per step, seconds since the start began. Validation is always that of the parameters as the iteration
-    leaves them. So is train for closed-form switching, and in row 0; for incremental EM it is what the pass of the
-    iteration met, each minibatch before its own gradient step and with the policies of the iteration before, so that it
-    trails by up to one iteration.
+    log-likelihood per step, seconds since the start began. Both are those of the parameters as the iteration leaves
+    them; but train of incremental EM is what the pass of the iteration met, each minibatch before its own gradient
+    step, so that it trails by up to one iteration.
     """
 
     stopping: Stopping
@@ -371,17 +363,9 @@ def short_run(
 ) -> float:
     """Some EM iterations of a closed-form chain, without monitor or stopping: every warm-up, trial and search.
 
-    Parameters
-    ----------
-    rewards : policies to refit, or None with a fixed ``emission`` (n, K)
-    powers : (iterations,), optional
-        The emissions enter to these powers (deterministic annealing).
-    after : callable, optional
-        Called with the number of every iteration when it is done.
-
-    Returns
-    -------
-    Likelihood per step of the last E-step: of the parameters that the last iteration began with.
+    Returns the likelihood per step of the last E-step: of the parameters that the last iteration began with. Without
+    ``rewards`` to refit the ``emission`` (n, K) is fixed; emissions enter to ``powers`` (iterations,), for deterministic
+    annealing; ``after`` is called with the number of every iteration when it is done.
     """
     found = -math.inf
     for iteration in range(iterations):

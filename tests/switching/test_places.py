@@ -65,7 +65,7 @@ def test_an_m_step_never_lowers_the_expected_likelihood(maze):
         def expected(pairs=pairs, x=x) -> float:
             rates = torch.cat([chain.inside, chain.outside])
             prior = EVEN * (rates.log() + torch.log1p(-rates)).sum()
-            return float((pairs * chain.kernels_at(x)).sum() + prior)
+            return float((pairs * chain.log_kernels(None, x)).sum() + prior)
 
         before = expected()
         chain.update(chain.statistics(data, posterior))
@@ -90,7 +90,7 @@ def test_kernels_sum_to_one(n_intentions, n_observations, seed):
         chain.places.copy_(torch.from_numpy(generator.normal(size=(n_intentions, n_observations))))
         chain.radii.fill_(1.0)
         chain.inside.fill_(float(generator.uniform(0.1, 1.0)))
-    kernel = chain.kernels_at(torch.from_numpy(generator.normal(size=(7, n_observations)))).exp()
+    kernel = chain.log_kernels(None, torch.from_numpy(generator.normal(size=(7, n_observations)))).exp()
     assert kernel.shape == (7, n_intentions, n_intentions)
     torch.testing.assert_close(kernel.sum(-1), torch.ones(7, n_intentions, dtype=torch.float64))
 
@@ -134,7 +134,7 @@ def test_one_intention_never_ends(maze):
 def test_known_places_begin_with_intentions_that_end_there_and_go_anywhere():
     chain, places = PlaceChain(3, 2), np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
     chain.begin_at(places)
-    kernel = chain.kernels_at(torch.from_numpy(places)).exp()  # at each place in turn
+    kernel = chain.log_kernels(None, torch.from_numpy(places)).exp()  # at each place in turn
     np.testing.assert_allclose(kernel.sum(-1), 1.0, atol=1e-6)
     for at in range(3):
         leaving = 1.0 - kernel[at].diagonal().numpy()

@@ -242,7 +242,7 @@ def trips(demos: Demonstrations, probabilities: FloatArray, distances: FloatArra
     """One row per trip: consecutive steps of a trajectory with the same likeliest intention.
 
     ``probabilities`` (n, K) are those of `predict_proba`, ``distances`` (K, S) expected steps from every state to the
-    place of each intention by the shortest way, 0 at the place (`RewardModel.distances`). ``first`` and ``last`` are
+    place of each intention by the shortest way, 0 at the place (`Ends.distances`). ``first`` and ``last`` are
     steps within the trajectory, from 0, both included; ``length`` those until the place is reached, or until the trip
     ends; ``shortest`` those of the shortest way, empty where the intention has no place; ``arrived``, whether the place
     is reached on the trip, or by its last step; ``probability``, the mean of the intention's.

@@ -72,7 +72,8 @@ def describe(
     cut = segments(found.labels, demos.offsets)
     goals = tables.goal_table(model, demos) if demos.state_space.continuous else None
     rows = tables.cell_table if continuous else tables.intention_table
-    distances = None if model.rewards_model_ is None else model.rewards_model_.distances
+    ends = None if model.rewards_model_ is None else model.rewards_model_.ends
+    distances = None if ends is None else ends.distances
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
     wanted = None if model.rewards_model_ is None else model.rewards_model_.state_rewards
     notes = [*notes, *_without_goals(wanted)]
@@ -128,7 +129,7 @@ def describe(
         tables={
             "baselines.csv": labellings,
             "rewards.csv": rows(model, demos, found.probabilities),
-            "goals.csv": goals if distances is None else place_table(demos, distances, model.rewards_model_.goal_facts),
+            "goals.csv": place_table(demos, distances, ends.facts) if ends and distances is not None else goals,
             "trips.csv": None if distances is None else trips(demos, found.probabilities, distances),
             "dynamics.csv": None if continuous or known_dynamics else tables.move_table(demos),
         },

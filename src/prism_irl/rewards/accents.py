@@ -144,21 +144,12 @@ def find_accents(
     strength: float | None = None,
     all_data: bool = True,
 ) -> Accents:
-    """Individual effects of the groups of ``demos``, with the strength that predicts validation trajectories best.
+    """Individual effects of the groups of all training data, with the strength that predicts validation data best.
 
-    Parameters
-    ----------
-    demos : Demonstrations
-        All training data.
-    parts : (Demonstrations, Demonstrations or None)
-        Training and validation trajectories of it; the second ones choose the strength.
-    contexts : Contexts
-        Of all training data.
-    smoothing, backoff : of the habit that the accents are deviations from
-    strength : m where it was chosen already
-    all_data : bool
-        Count all data in the end. Where validation trajectories have more to decide they must not be counted: a model
-        whose effects know them predicts them too well, and what they choose is worth nothing.
+    ``parts`` are training and validation trajectories of it (or None); the second ones choose the ``strength``, unless
+    it was chosen already. ``smoothing`` and ``backoff`` are those of the habit that effects are deviations from. With
+    ``all_data`` all are counted in the end; where validation trajectories have more to decide they must not be, since a
+    model whose effects know them predicts them too well, and what they choose is worth nothing.
     """
     if demos.groups is None:
         raise InputError("Individuals need groups; name the column that tells the animal (--group).")

@@ -48,13 +48,16 @@ class Ends(NamedTuple):
     ``at`` (G, d) is a place in the units of the fit, or has ones at the states (G, S) where it is reached. Where trips
     of an intention go to one of several places, ``owner`` (G,) is the intention that each belongs to, and ``tilt``
     (G, S, A) the policy on the way there over that of the intention. ``reminders`` (G, K) are probabilities that each
-    place brings each intention about.
+    place brings each intention about, ``distances`` (K, S) expected steps to where an intention ends, on a map, and
+    ``facts`` (K,) what else is known of its place.
     """
 
     at: FloatArray
     owner: npt.NDArray[np.int64] | None = None
     tilt: FloatArray | None = None
     reminders: FloatArray | None = None
+    distances: FloatArray | None = None
+    facts: Mapping[str, FloatArray] = {}
 
 
 class RewardModel(ABC):
@@ -155,16 +158,6 @@ class RewardModel(ABC):
     def ends(self) -> Ends | None:
         """Where each intention is reached; None where rewards are no places."""
         return None
-
-    @property
-    def distances(self) -> FloatArray | None:
-        """Expected steps from every state to where each intention ends, (K, S), where rewards are places of a map."""
-        return None
-
-    @property
-    def goal_facts(self) -> Mapping[str, FloatArray]:
-        """What is known of the place of each intention, (K,) each, where rewards are places of a map."""
-        return {}
 
     accents: Accents | None = None
     """How individuals differ, where they do."""

@@ -306,8 +306,8 @@ class LandmarkGraph:
     ) -> LandmarkGraph:
         """Landmarks of observations (n, d) and lines of sight from the transitions between their cells.
 
-        ``reach`` is how far a line of sight goes, in distances between landmarks: all the way for an agent that takes
-        the shortest path, a few for one that follows the middle of its corridors.
+        ``reach`` is how far a line of sight goes, in distances between landmarks: a few for an agent that follows the
+        middle of its corridors.
         """
         from sklearn.cluster import MiniBatchKMeans
 

@@ -107,8 +107,8 @@ def match_causal(
     features : (S, m), optional
         φ(s); one-hot by default.
     l2 : float
-        Penalty l2/2 · ‖θ‖² on the log-likelihood per step, which keeps the reward of a state that nobody entered from
-        running away to −∞; it is also the gap that remains between the feature counts, as a multiple of θ.
+        Penalty l2/2 · ‖θ‖² on the log-likelihood per step, without which the reward of a state that nobody entered
+        runs away to −∞; it is also the gap that remains between the feature counts, as a multiple of θ.
     """
     c = np.asarray(counts, dtype=np.float64)
     if c.shape != mdp.valid_actions.shape:

@@ -153,8 +153,9 @@ class PlacePolicies(PolicyTable):
     @property
     def ends(self) -> Ends:
         """The place of each intention; of a crowd, further hidden intentions with one place each."""
+        known = self.reminders, self.distances, self.goal_facts
         if not len(self.crowd):
-            return Ends(self.reached, reminders=self.reminders)
+            return Ends(self.reached, None, None, *known)
         owner = np.append(np.arange(self.n_intentions), np.full(len(self.crowd) - 1, self.explores))
         goals = np.append(self.goals, self.crowd[1:])
         counts = np.append(self.practice.counts, self.runs[1:], axis=0)
@@ -163,7 +164,7 @@ class PlacePolicies(PolicyTable):
         policies = self.practice._replace(counts=counts).applied(policies)
         together = np.where(self.detours.valid, self.policies[owner][:, : len(self.habit)], 1.0)
         tilt = np.where(self.detours.valid, policies / together, 1.0)
-        return Ends(np.asarray(self.detours.at[goals], np.float64), owner, tilt, self.reminders)
+        return Ends(np.asarray(self.detours.at[goals], np.float64), owner, tilt, *known)
 
     @property
     def goal_facts(self) -> Mapping[str, FloatArray]:

@@ -84,13 +84,7 @@ def fit_together(
     *,
     device: torch.device | str = "cuda",
 ) -> None:
-    """Fit each model on its demonstrations, all at once; afterwards each is as after its own `fit`.
-
-    Parameters
-    ----------
-    models : fits that `can_stack`
-    data : the demonstrations of each
-    """
+    """Fit models that `can_stack`, each on its demonstrations, all at once; each is then as after its own `fit`."""
     groups: dict[tuple[Any, ...], list[Entry]] = defaultdict(list)
     fits = []
     estimated: dict[tuple[int, float], MDP] = {}  # many fits have the same demonstrations, which are counted once
@@ -121,13 +115,7 @@ def _shape(model: Intentions, demos: Demonstrations) -> tuple[Any, ...]:
 
 
 class Stack:
-    """F starts side by side.
-
-    Attributes
-    ----------
-    switching : StackedSwitching, whose ``parameters`` are (F, …) tensors
-    policies : StackedPolicies
-    """
+    """F starts side by side."""
 
     def __init__(self, entries: list[Entry], device: torch.device) -> None:
         self.entries, self.device = entries, device

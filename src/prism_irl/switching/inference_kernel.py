@@ -1,23 +1,18 @@
 """Compiled forward–backward: one kernel for any chain, and one for constant kernels that gives statistics directly.
 
-`forward_backward` runs one thread per trajectory, in scaled probability space, with scratch no longer than a
-trajectory. Sums are divided out only where they leave the comfortable range of a float64, so that no step waits for the
-division of the step before. Trajectories may lie anywhere in flat arrays: step t of trajectory b is row ``first[b] +
-t`` of the emissions and of the results, and row ``kernel_first[b] + t * stride`` of the kernels, so that one constant
-kernel (stride 0), padded batches and ragged data are the same code. What nobody asks for is not written: fresh pages
-cost more than the arithmetic.
+`forward_backward` runs one thread per trajectory, in scaled probability space. Sums are divided out only where they
+leave the comfortable range of a float64, so that no step waits for the division of the step before. Trajectories may
+lie anywhere in flat arrays, so that one constant kernel (stride 0), padded batches and ragged data are the same code.
+What nobody asks for is not written: fresh pages cost more than the arithmetic.
 
-`expected_counts` is for a constant kernel, sixteen trajectories side by side. A chain must wait for its own last step,
-but not for that of another chain: the innermost loop is over trajectories ("lanes"), which the compiler turns into
-vector instructions. Trajectories come longest first, so that at each time the running ones are a prefix of the lanes.
+`expected_counts` is for a constant kernel and policies that are a table, where all that closed-form M-steps need are
+sums: of first steps (K,), of moves (K, K) and of choices (P, K) over the pairs of context and action; one number per
+step is read and none is written. The innermost loop is over sixteen trajectories side by side ("lanes"), which the
+compiler turns into vector instructions; they come longest first, so that at each time the running ones are a prefix.
 All scratch is one flat array with the layout (T, 2K + 1, LANES): of each step the emissions (which the backward pass
 replaces by its weights), the filtered probabilities (replaced by the smoothed ones) and one over the step's likelihood.
 Rows at constant distances in one array cannot overlap, which the compiler must know before it vectorises a step. Time
-is cut into blocks that fit the innermost cache. Where policies are a table, all that closed-form M-steps need are sums:
-of first steps (K,), of moves (K, K) and of choices (P, K) over the pairs of context and action; one number per step is
-read and none is written. Where beliefs are asked for, every step has a row of its own in place of a pair. Sums are made
-in a number of parts that depends on the data alone; scratch is one per thread, because fresh pages cost more than the
-arithmetic.
+is cut into blocks that fit the innermost cache. Sums are made in parts that depend on the data alone.
 """
 
 from __future__ import annotations

@@ -19,14 +19,13 @@ import torch
 from torch import Tensor
 
 from prism_irl.arrays import FloatArray
-from prism_irl.data.batching import Batch, Prepared, Rows, Stats
+from prism_irl.data.batching import Prepared, Rows, Stats
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
 from prism_irl.switching.base import Posterior
-from prism_irl.switching.chain import FLOOR, Chain, Previous, sticky
+from prism_irl.switching.chain import FLOOR, sticky
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.networks import Carry, SwitchingModule
-from prism_irl.switching.varying import first_counts, first_intentions
+from prism_irl.switching.varying import VaryingKernel, first_counts, first_intentions
 
 if TYPE_CHECKING:
     from prism_irl.rewards.base import Fit
@@ -40,12 +39,10 @@ FIRST_RADIUS, FIRST_INSIDE, FIRST_OUTSIDE = 0.3, 0.5, 1e-4
 LOWEST, HIGHEST = 1e-6, 1.0 - 1e-6
 
 
-class PlaceChain(SwitchingModule, Chain):
+class PlaceChain(VaryingKernel):
     """An intention ends at its place."""
 
-    reads_pairs = True
     distributions = ("initial", "onward")
-    initial: Tensor
     onward: Tensor
     places: Tensor
     radii: Tensor
@@ -53,11 +50,9 @@ class PlaceChain(SwitchingModule, Chain):
     outside: Tensor
 
     def __init__(self, n_intentions: int, n_observations: int) -> None:
-        super().__init__()
+        super().__init__(n_intentions)
         K, self.n_observations = n_intentions, n_observations
-        self.n_intentions = K
         stay = torch.softmax(sticky(K).double(), dim=-1).diagonal()
-        self.register_buffer("initial", torch.full((K,), 1.0 / K, dtype=torch.float64))
         self.register_buffer("onward", others_only(torch.ones(K, K, dtype=torch.float64)))
         self.register_buffer("places", torch.zeros(K, n_observations, dtype=torch.float64))
         self.register_buffer("radii", torch.full((K,), -1.0, dtype=torch.float64))  # nowhere yet
@@ -73,37 +68,26 @@ class PlaceChain(SwitchingModule, Chain):
         chain.anchored = True
         return chain
 
-    def log_initial(self) -> Tensor:
-        """Log of the initial distribution."""
-        return self.initial.log()
-
-    def kernels_at(self, observations: Tensor) -> Tensor:
-        """Log kernel at observations (…, d), (…, K, K)."""
+    def inputs_in(self, observations: Any) -> Any:
+        """Observations, as many as the fit had."""
+        if observations is None:
+            raise InputError("Intentions that end at places read observations of every step; else take --kernel pair.")
         if observations.shape[-1] != self.n_observations:
             raise InputError(
                 f"The places have {self.n_observations} observations, the data {observations.shape[-1]}; give the "
                 "columns that the fit had."
             )
-        apart = torch.linalg.vector_norm(observations.double().unsqueeze(-2) - self.places, dim=-1)
+        return observations
+
+    def log_kernels(self, before: Tensor | None, inputs: Tensor | None) -> Tensor:
+        """Log kernel at observations (…, d), (…, K, K)."""
+        assert inputs is not None
+        apart = torch.linalg.vector_norm(inputs.double().unsqueeze(-2) - self.places, dim=-1)
         leaving = torch.where(apart <= self.radii, self.inside, self.outside)
         if self.n_intentions == 1:
             return torch.zeros_like(leaving).unsqueeze(-1)
         kernel = leaving.unsqueeze(-1) * self.onward
         return (kernel + torch.diag_embed(1.0 - leaving)).clamp_min(FLOOR).log()
-
-    def log_kernel(self, batch: Batch) -> Tensor:
-        """Kernel into step t, read from the observations of step t, (B, T, K, K)."""
-        if batch.observations is None:
-            raise InputError("Intentions that end at places need observations; choose --kernel pair for tokens.")
-        return self.kernels_at(batch.observations)
-
-    def stream_kernel(
-        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
-    ) -> tuple[Tensor, Carry]:
-        """Kernel at the observations of the step."""
-        if observations is None:
-            raise InputError("Intentions that end at places read an observation at every step; give it.")
-        return self.kernels_at(observations), carry
 
     @torch.no_grad()
     def take_over(self, chain: MarkovChain) -> None:
