@@ -364,7 +364,7 @@ def short_run(
     """Some EM iterations of a closed-form chain, without monitor or stopping: every warm-up, trial and search.
 
     Returns the likelihood per step of the last E-step: of the parameters that the last iteration began with. Without
-    ``rewards`` to refit the ``emission`` (n, K) is fixed; emissions enter to ``powers`` (iterations,), for deterministic
+    ``rewards`` to refit the ``emission`` (n, K) is fixed; emissions enter to ``powers`` (iterations,), of deterministic
     annealing; ``after`` is called with the number of every iteration when it is done.
     """
     found = -math.inf
