@@ -106,7 +106,7 @@ def test_inference_is_a_sum_over_all_paths(kind, seed):
 def test_without_effects_inference_and_m_step_are_those_without_inputs(kind):
     data, emission = prepared([30, 9], scale=0.0), torch.randn(39, K, dtype=torch.float64)
     chain, other = build(kind), plain(kind)
-    start = other.constant() if kind != "semi-markov" else other.expanded().constant().__class__(K)
+    start = other.constant()
     chain.take_over(start)
     other.take_over(start)
     for _ in range(3):

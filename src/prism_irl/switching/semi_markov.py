@@ -32,10 +32,9 @@ from prism_irl.arrays import FloatArray
 from prism_irl.data.batching import Batch, Prepared, Rows, Stats
 from prism_irl.devices import as_array
 from prism_irl.switching.base import BatchPosterior, Posterior, Stream
-from prism_irl.switching.chain import FLOOR, Chain, ChainStream, Previous
+from prism_irl.switching.chain import FLOOR, ChainStream
 from prism_irl.switching.logit import Logit, fit_logit
 from prism_irl.switching.markov import MarkovChain
-from prism_irl.switching.networks import Carry, SwitchingModule
 from prism_irl.switching.varying import VaryingKernel
 
 LEAVE = 0.05  # an untrained chain leaves after about twenty steps
@@ -43,14 +42,13 @@ BLOCK = 2**23
 """Entries of the kernels at inputs, (steps, K R, K R), that are in memory at a time."""
 
 
-class SemiMarkovChain(SwitchingModule, Chain):
-    """Chain over intentions and the phases that are left of each.
+class SemiMarkovChain(VaryingKernel):
+    """Chain over intentions and the phases that are left of each: a kernel over phases, whose beliefs are summed.
 
     State (k, r) of the chain has number k R + r, with r + 1 phases to go; R and the ridge are options
     (`switching.options.SemiMarkov`). Without inputs all is updated in closed form.
     """
 
-    initial: Tensor
     stay: Tensor
     successors: Tensor
     entry: Tensor
@@ -58,9 +56,9 @@ class SemiMarkovChain(SwitchingModule, Chain):
     following: Tensor
 
     def __init__(self, n_intentions: int, phases: int = 6, n_inputs: int = 0, *, ridge: float = 1.0) -> None:
-        super().__init__()
+        super().__init__(n_intentions, n_inputs)
         K, R = n_intentions, phases
-        self.n_intentions, self.phases, self.n_inputs, self.ridge = K, R, n_inputs, ridge
+        self.phases, self.ridge = R, ridge
         self.exact = self.adds_up = not n_inputs
         others = torch.ones(K, K, dtype=torch.float64) - torch.eye(K, dtype=torch.float64)
         self.register_buffer("initial", torch.full((K * R,), 1.0 / (K * R), dtype=torch.float64))
@@ -87,8 +85,8 @@ class SemiMarkovChain(SwitchingModule, Chain):
         pull = torch.einsum("...d,jkd->...jk", inputs.double(), self.following)
         return torch.softmax(self.successors.log() + pull, dim=-1)
 
-    def phase_kernels(self, inputs: Tensor | None = None) -> Tensor:
-        """P((k', r') | (k, r)) at inputs (…, d), (…, K R, K R)."""
+    def log_kernels(self, before: Tensor | None, inputs: Tensor | None) -> Tensor:
+        """Log P((k', r') | (k, r)) at inputs (…, d), (…, K R, K R)."""
         K, R, stay = self.n_intentions, self.phases, self.stay_at(inputs)
         kernel = torch.zeros(*stay.shape[:-1], K, R, K, R, dtype=torch.float64, device=stay.device)
         leave = 1.0 - stay
@@ -98,16 +96,7 @@ class SemiMarkovChain(SwitchingModule, Chain):
                 kernel[..., k, r, k, r] += stay[..., k]
                 if r > 0:
                     kernel[..., k, r, k, r - 1] = leave[..., k]
-        return kernel.reshape(*stay.shape[:-1], K * R, K * R)
-
-    def expanded(self) -> Chain:
-        """The same chain with its phases as intentions."""
-        if self.n_inputs:
-            return PhaseChain(self)
-        chain = MarkovChain(self.n_intentions * self.phases).to(self.stay.device)
-        chain.initial.copy_(self.initial)
-        chain.kernel.copy_(self.phase_kernels())
-        return chain
+        return kernel.reshape(*stay.shape[:-1], K * R, K * R).log()
 
     def _repeat(self, values: Tensor, dim: int = -1) -> Tensor:
         """What holds for an intention holds for each of its phases."""
@@ -127,26 +116,13 @@ class SemiMarkovChain(SwitchingModule, Chain):
         phases = (self.entry * torch.arange(1, self.phases + 1).to(self.entry)).sum(1)
         return (1.0 - self.stay_at(inputs)) / phases
 
-    def log_initial(self) -> Tensor:
-        """Log P(z_1=k), (K,)."""
-        found: Tensor = self._summed(self.initial).log()
-        return found
-
-    def log_kernel(self, batch: Batch) -> Tensor:
-        """Kernel over intentions in the long run, (B, T, K, K): how often each leads to each, whatever the phase.
-
-        With inputs it is that of the long run were the inputs of a step those of all.
-        """
-        inputs = self.inputs_in(batch.observations)
-        rate = self._rates(inputs)
-        kernel = rate.unsqueeze(-1) * self.successors_at(inputs) + torch.diag_embed(1.0 - rate)
-        return kernel.clamp_min(FLOOR).log().expand(*batch.states.shape, -1, -1)
-
     # -- inference ----------------------------------------------------------------------------------------------------
 
     def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Forward–backward over phases, summed."""
-        found = self.expanded().expectation_of(batch, self._repeat(log_emission))
+        if log_emission.shape[-1] > self.n_intentions:  # of phases already
+            return super().expectation_of(batch, log_emission, pairwise=pairwise)
+        found = super().expectation_of(batch, self._repeat(log_emission))
         pairs = None if found.transitions is None else self._pooled(found.transitions)
         smoothed, predicted, filtered = (self._summed(part) for part in found[:3])
         return BatchPosterior(smoothed, predicted, filtered, found.log_likelihood, pairs)
@@ -158,12 +134,12 @@ class SemiMarkovChain(SwitchingModule, Chain):
         With inputs some trajectories at a time, and with a ``pairwise`` that has P(j → k) beside its diagonal, and on
         it P(a phase of k stays).
         """
-        K, R, chain, begin = self.n_intentions, self.phases, self.expanded(), 0
+        K, R, begin = self.n_intentions, self.phases, 0
         found: list[tuple[Any, ...]] = []
         hidden = Stats()
         for part in data.parts(max(BLOCK // (K * R) ** 2, 1)) if self.n_inputs else [data]:
             emission, begin = log_emission[begin : begin + part.n_steps], begin + part.n_steps
-            own = chain.expectation(part, self._repeat(emission), online=online)
+            own = super().expectation(part, self._repeat(emission), online=online)
             first = own.responsibilities[part.demos.offsets[:-1]].sum(0)
             hidden = hidden + Stats(initial=first, transitions=own.transitions)
             found.append((*map(self._summed, own[:3]), own.log_likelihood, self._phase_moves(own.pairwise)))
@@ -185,17 +161,11 @@ class SemiMarkovChain(SwitchingModule, Chain):
     @torch.no_grad()
     def decode_batch(self, batch: Batch, log_emission: Tensor) -> Tensor:
         """Most probable path over phases, as intentions, (B, T)."""
-        return self.expanded().decode_batch(batch, self._repeat(log_emission)) // self.phases
+        return super().decode_batch(batch, self._repeat(log_emission)) // self.phases
 
     def stream(self, n_trajectories: int = 1) -> Stream:
         """Streaming forward pass over phases."""
         return SemiMarkovStream(self, n_trajectories)
-
-    def stream_kernel(
-        self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
-    ) -> tuple[Tensor, Carry]:
-        """Kernel over phases at the inputs of the step, (B, K R, K R)."""
-        return self.phase_kernels(self.inputs_in(observations)).log().expand(len(states), -1, -1), carry
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -302,27 +272,11 @@ class SemiMarkovChain(SwitchingModule, Chain):
         return np.asarray(self._rates(at).cpu().numpy(), dtype=np.float64)
 
 
-class PhaseChain(VaryingKernel):
-    """A semi-Markov chain at its inputs, its phases as intentions."""
-
-    def __init__(self, chain: SemiMarkovChain) -> None:
-        super().__init__(chain.n_intentions * chain.phases, chain.n_inputs)
-        self.chain = chain
-
-    def log_initial(self) -> Tensor:
-        """Log P(phase) of first steps, (K R,)."""
-        return self.chain.initial.log()
-
-    def log_kernels(self, before: Tensor | None, inputs: Tensor | None) -> Tensor:
-        """Kernel over phases, (…, K R, K R)."""
-        return self.chain.phase_kernels(inputs).log()
-
-
 class SemiMarkovStream(Stream):
     """The forward pass over phases, one step at a time."""
 
     def __init__(self, chain: SemiMarkovChain, n_trajectories: int) -> None:
-        self.chain, self.inner = chain, ChainStream(chain.expanded(), n_trajectories)
+        self.chain, self.inner = chain, ChainStream(chain, n_trajectories)
 
     def joint(self, states: Any, policies: Any, observations: Any | None = None) -> FloatArray:
         """P(z_t | s_≤t, a_<t) π_k(a | s_t)."""

@@ -83,7 +83,7 @@ class VaryingKernel(SwitchingModule, Chain):
 
     @abstractmethod
     def log_kernels(self, before: Tensor | None, inputs: Tensor | None) -> Tensor:
-        """Log kernel from states (…) at inputs (…, d) of the step that is entered, (…, K, K).
+        """Log kernel from states (…) at inputs (…, d) of the step that is entered, (…, K, K), or (K, K) of all steps.
 
         Without ``before`` the state is not known; ``inputs`` are there where the kernel reads some.
         """
@@ -95,14 +95,14 @@ class VaryingKernel(SwitchingModule, Chain):
     def log_kernel(self, batch: Batch) -> Tensor:
         """Kernel into step t, read from s_{t-1} and x_t, (B, T, K, K)."""
         before = torch.cat([batch.states[:, :1], batch.states[:, :-1]], dim=1)
-        return self.log_kernels(before, self.inputs_in(batch.observations))
+        return self.log_kernels(before, self.inputs_in(batch.observations)).expand(*before.shape, -1, -1)
 
     def stream_kernel(
         self, states: Tensor, previous: Previous | None, observations: Tensor | None, carry: Carry
     ) -> tuple[Tensor, Carry]:
         """Kernel from the state before, at the inputs of the step; at the first step it is not read."""
         before = states if previous is None else previous.states
-        return self.log_kernels(before, self.inputs_in(observations)), carry
+        return self.log_kernels(before, self.inputs_in(observations)).expand(len(states), -1, -1), carry
 
     @torch.no_grad()
     def expectation(self, data: Prepared, log_emission: Tensor, *, online: bool = True) -> Posterior:
