@@ -229,10 +229,6 @@ class LandmarkGoals(CommandPolicies):
         """Log N(y; M u(x, g_k) + h(x), Σ), (n, K)."""
         return self._density(self._squared_of(observations.astype(np.float64), commands, self.goals))
 
-    def goal_density(self, observations: npt.NDArray[Any], commands: FloatArray, goals: FloatArray) -> FloatArray:
-        """The same for any goals (G, d), (n, G)."""
-        return self._density(self._squared_of(observations.astype(np.float64), commands, goals))
-
     def landmark_density(self, observations: npt.NDArray[Any], commands: FloatArray) -> FloatArray:
         """The same for all landmarks at once, (n, L)."""
         return self._density(self._squared(observations, commands))
@@ -559,8 +555,9 @@ class _Search:
     def _refit_noise(self) -> None:
         """Noise given the goals found so far. The skill waits: with too few goals, fleeing one explains more."""
         rewards, goals = self.rewards, self.rewards.graph.landmarks[self.chosen]
-        found = self._beliefs(rewards.goal_density(self.x, self.y, goals), self.chain)
-        squared = np.einsum("gnm,ng->nm", rewards.gaps(self.x.astype(np.float64), self.y, goals) ** 2, found)
+        gaps = rewards.gaps(self.x.astype(np.float64), self.y, goals) ** 2
+        found = self._beliefs(rewards._density(np.einsum("gnm,m->ng", gaps, 1.0 / rewards.variances)), self.chain)
+        squared = np.einsum("gnm,ng->nm", gaps, found)
         rewards.variances = np.maximum(np.mean(squared, axis=0), rewards.noise)
 
 

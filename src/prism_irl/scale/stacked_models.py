@@ -98,13 +98,10 @@ class Flat:
             both[0, f, : len(part)] = self.begin[f] + one.demos.offsets[part]
             both[1, f, : len(part)] = self.lengths[f][part]
         n_steps = min(-(-int(both[1].max()) // self.rounding) * self.rounding, self.longest)
-        there = self._sent(both)
+        there = torch.from_numpy(both)
+        if self.device.type == "cuda":  # which fetches it in its turn, when it is at work, and nobody waits for it here
+            there = there.pin_memory().to(self.device, non_blocking=True)
         return Rows(there[0], there[1].int(), n_steps)
-
-    def _sent(self, values: np.ndarray) -> Tensor:
-        """A copy on the device; a GPU that is at work fetches it in its turn, and nobody waits for it here."""
-        own = torch.from_numpy(values)
-        return own.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else own
 
     def shuffled(self, batch_size: int, seeds: Sequence[tuple[int, ...]]) -> Iterator[Rows]:
         """Minibatches of one epoch, each fit in the order of its own seed, filled up to few different shapes.

@@ -10,7 +10,7 @@ underflow, `forward_backward` does the same in log space with torch. All give th
 from __future__ import annotations
 
 import os
-from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 import numba
@@ -166,20 +166,12 @@ def infer(
     )
 
 
-@cache
-def _has_triton() -> bool:
-    import torch
-
-    try:
-        import triton  # noqa: F401
-    except ImportError:  # comes with torch for CUDA
-        return False
-    return torch.version.hip is None
-
-
 def use_triton(device: torch.device) -> bool:
     """Whether Triton's kernels are to be used."""
-    return device.type == "cuda" and _has_triton() and os.environ.get("PRISM_BACKEND") != "torch"
+    import torch
+
+    there = device.type == "cuda" and torch.version.hip is None and find_spec("triton") is not None
+    return there and is_compiled()
 
 
 def _on_gpu(

@@ -383,14 +383,11 @@ class HistoryNetwork(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Outputs (B, T, n_outputs) along the sequences that happened; at padding they mean nothing."""
-        core = self.core
-        if isinstance(core, Recurrent) and core.compiled and self._can_fuse(batch):
+        core, fine = self.core, use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
+        if isinstance(core, Recurrent) and core.compiled and fine:
             return recurrence.outputs(core.name, self._projected(batch, core.core), core.core, self.head)
         out: Tensor = self.head(core(self.embed(batch), batch.mask))
         return out
-
-    def _can_fuse(self, batch: Batch) -> bool:
-        return use_compiled(batch.mask.device) and self.head.weight.dtype == torch.float32
 
     def _projected(self, batch: Batch, core: Any) -> recurrence.Inputs:
         """Inputs of the fused recurrence: rows of the tables times W_ih, each once; with observations, x W_ih."""

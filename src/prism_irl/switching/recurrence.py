@@ -195,31 +195,6 @@ def longest(lengths: Array, first: Any) -> int:
     return n
 
 
-@compiled(fastmath=True)
-def from_head(dh: Array, dl: Array, dlogits: Array, head: Array, first: Any, t: int) -> None:
-    """Add what the outputs of step t say about the hidden state, dlogits @ W_head."""
-    for r in range(ROWS):
-        b = min(first + r, dlogits.shape[0] - 1)
-        for o in range(dlogits.shape[2]):
-            dl[r, o] = dlogits[b, t, o]
-    accumulate(dl, head, dh)
-
-
-@compiled(fastmath=True)
-def no_gradient(gates: Array, first: Any, n: int) -> None:
-    """Zero from step n on."""
-    for b in range(first, min(first + ROWS, gates.shape[0])):
-        fill(gates[b, n:], np.float32(0.0))
-
-
-@compiled(fastmath=True)
-def no_past(hidden: Array, first: Any, n: int) -> None:
-    """Zero before the first step and after step n."""
-    for b in range(first, min(first + ROWS, hidden.shape[0])):
-        fill(hidden[b, :1], np.float32(0.0))
-        fill(hidden[b, n + 1 :], np.float32(0.0))
-
-
 @compiled(fastmath=True, parallel=True)
 def add_rows(index: Array, lengths: Array, gates: Array, table: Array, n_parts: int) -> None:
     """Add gates[b, t, :G] to row index[b, t] of table (·, G); threads own columns, so that none waits for another."""
@@ -287,7 +262,9 @@ def _forward_block(
     n = longest(lengths, first)
     h, z = np.zeros((ROWS, W.shape[0]), np.float32), np.empty((ROWS, G), np.float32)
     y = np.empty((ROWS, G), np.float32)
-    no_past(hidden, first, n)
+    for b in range(first, min(first + ROWS, B)):
+        fill(hidden[b, :1], np.float32(0.0))
+        fill(hidden[b, n + 1 :], np.float32(0.0))
     for t in range(n):
         gather(z, first, t, inputs)
         if len(units) == 1:
@@ -325,9 +302,13 @@ def _backward_block(
     n = longest(lengths, first)
     dh, dz = np.zeros((ROWS, H), np.float32), np.zeros((ROWS, W.shape[0]), np.float32)
     dl = np.zeros((ROWS, head.shape[0]), np.float32)
-    no_gradient(gates, first, n)
+    for b in range(first, min(first + ROWS, B)):
+        fill(gates[b, n:], np.float32(0.0))
     for t in range(n - 1, -1, -1):
-        from_head(dh, dl, dlogits, head, first, t)
+        for r in range(ROWS):  # what the outputs of step t say about the hidden state
+            for o in range(dlogits.shape[2]):
+                dl[r, o] = dlogits[min(first + r, B - 1), t, o]
+        accumulate(dl, head, dh)
         if len(units) == 1:
             for r in range(ROWS):
                 b = min(first + r, B - 1)
