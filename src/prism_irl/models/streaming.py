@@ -111,8 +111,8 @@ class IntentionFilter:
                 raise InputError("The policies are over commands; give motion and design as the fit had them.")
             policies = np.full((1, rewards.n_intentions, rewards.n_actions), 1.0 / rewards.n_actions)
             command = np.asarray(motion, dtype=np.float64)[None]
-            vectors = None if design is None else np.asarray(design, dtype=np.float64)[None]
-            evidence = rewards.log_density(command if seen is None else seen, command, vectors)
+            vectors = () if design is None else (np.asarray(design, dtype=np.float64)[None],)
+            evidence = rewards.log_density(command if seen is None else seen, command, *vectors)
         else:
             observed = None if seen is None else seen.astype(np.float64)
             policies = rewards.policies_given(contexts.lookup(recent), here, observed)

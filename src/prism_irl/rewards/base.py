@@ -65,27 +65,28 @@ class RewardModel(ABC):
 
     Attributes
     ----------
-    n_intentions, n_actions : int
-    exact : bool
-        `update` maximises likelihood plus `log_prior`, so that EM with an exact chain never falls.
-    is_density : bool
-        `log_likelihood` is a density of commands and no probability of actions.
-    looks_ahead : bool
-        `log_likelihood` has seen what comes after a step, so that it labels and predicts nothing; what predicts is
-        `predictive_log_likelihood`.
+    exact : `update` maximises likelihood plus `log_prior`, so that EM with an exact chain never falls
+    is_density : `log_likelihood` is a density of commands and no probability of actions
+    sparse : rewards are a few places, one explanation among its shapings chosen on purpose
+    looks_ahead : `log_likelihood` has seen what comes after a step; what predicts is `predictive_log_likelihood`
+    distributions : names in `state` of what must sum to one over its last axis
+    learned : attributes that determine the model, arrays
+    of_all_steps : statistics that say how much data there is, the same where some are left out
+    adds_up : statistics are a few sums, however many steps and contexts: large data are then read in parts
+    accents : how individuals differ, where they do
     """
 
     n_intentions: int
     n_actions: int
     is_density: ClassVar[bool] = False
     sparse: ClassVar[bool] = False
-    """Rewards are a few places, one explanation among its shapings chosen on purpose."""
     looks_ahead: ClassVar[bool] = False
     distributions: ClassVar[tuple[str, ...]] = ("policies",)
-    """Names in `state` of what must sum to one over its last axis."""
     learned: ClassVar[tuple[str, ...]] = ()
-    """Attributes that determine the model: arrays."""
+    of_all_steps: ClassVar[tuple[str, ...]] = ()
+    adds_up: ClassVar[bool] = False
     closed_form: ClassVar[bool] = False
+    accents: Accents | None = None
 
     @property
     def exact(self) -> bool:
@@ -100,9 +101,7 @@ class RewardModel(ABC):
         """The same from what is known before a_t alone, (n, K), where `log_likelihood` looks ahead."""
         return self.log_likelihood(data)
 
-    def log_density(
-        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
-    ) -> FloatArray:
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray, *design: FloatArray) -> FloatArray:
         """Log density of commands (n, m) given observations (n, d), (n, K), where policies are over commands.
 
         ``design`` (n, m, p) holds the vectors that explain a command, where the fit had some.
@@ -129,11 +128,6 @@ class RewardModel(ABC):
         """
         return None
 
-    of_all_steps: ClassVar[tuple[str, ...]] = ()
-    """Statistics that say how much data there is, by which a prior is measured: the same where some are left out."""
-    adds_up: ClassVar[bool] = False
-    """Whether statistics are a few sums, however many steps and contexts: large data are then read in parts."""
-
     def log_prior(self) -> float:
         """Log density of the prior that `update` takes into account, up to a constant."""
         return 0.0
@@ -158,11 +152,6 @@ class RewardModel(ABC):
     def ends(self) -> Ends | None:
         """Where each intention is reached; None where rewards are no places."""
         return None
-
-    accents: Accents | None = None
-    """How individuals differ, where they do."""
-
-    # -- hooks of a fit --------------------------------------------------------------------------------------------
 
     def first_guess(self, fit: Fit) -> None:
         """Begin a start: from first responsibilities, and with what short runs of a constant chain make of them.
@@ -314,15 +303,11 @@ class Fit(ABC):
     Attributes
     ----------
     switching, rewards : the components of the start
-    train, validation : Prepared
-        What is trained on, and what is held out (None: nothing); for a first guess some of it, where it is large.
-    index : number of the start
-    generator : its randomness
+    train, validation : what is trained on, and held out; for a first guess some of it, where it is large
+    index, generator : number of the start, and its randomness
     chain : the Markov chain that a first guess has found, for the switching model to begin with
     candidates, powers : first points to try, and the powers of the emissions in the iterations that each of them gets
-    data : Prepared
-        All trajectories, those of validation included; when EM has ended.
-    mdp : dynamics that rewards are solved on; when EM has ended
+    data, mdp : when EM has ended, all trajectories, and the dynamics that rewards are solved on
     counted_validation : set where validation trajectories have taught something after all
     """
 

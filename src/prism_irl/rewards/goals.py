@@ -5,8 +5,7 @@ non-negative, state-only reward r_k(s), and what it does in every state follows 
 everything that all intentions have in common (turning alternately, not turning back) is a habit h shared by all of
 them. A_0 is the advantage without any reward, so that an intention that wants nothing follows the habit exactly.
 
-The four axes pull apart: memory in the policies buys likelihood and costs meaning, because what is left for the
-intentions to explain is arbitrary. So the model is found in three steps.
+Memory in the policies buys likelihood and costs meaning, so the model is found in three steps.
 
 1. *What.* Goals are found without memory (`find_goals`): each state in turn is tried as a goal, the one that raises
    the likelihood of a Markov chain over (goal, …, wanting nothing) most is kept, and the next one is looked for on top.

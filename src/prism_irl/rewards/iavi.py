@@ -38,14 +38,9 @@ class InverseSolution(NamedTuple):
 
 
 class IAVI:
-    """Exact inverse action-value iteration; I − γP̄ is factored once, at construction.
+    """Exact inverse action-value iteration; I − γP̄ is factored once, and averages run over valid actions only.
 
-    Parameters
-    ----------
-    mdp : MDP
-        Transitions, discount and valid actions; averages run over the valid actions only.
-    variant : {"hard", "soft"}
-        Bellman equation that Q satisfies: V = max_a Q (the authors) or V = log Σ_a exp Q.
+    ``variant`` is the Bellman equation that Q satisfies: V = max_a Q ("hard", the authors) or V = log Σ_a exp Q.
     """
 
     def __init__(self, mdp: MDP, variant: Variant = "hard") -> None:

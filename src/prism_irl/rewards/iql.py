@@ -26,13 +26,7 @@ FLOOR = 1e-6  # the authors' constant inside the logarithm
 
 @dataclass(frozen=True)
 class LearningRates:
-    """Step sizes and epochs; the authors' values.
-
-    Parameters
-    ----------
-    reward, q, shifted : α_r, α_Q, α_sh
-    epochs : passes over all transitions
-    """
+    """Step sizes α_r, α_Q and α_sh, and epochs, passes over all transitions; the authors' values."""
 
     reward: float = 1e-4
     q: float = 0.01

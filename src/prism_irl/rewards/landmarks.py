@@ -223,9 +223,7 @@ class LandmarkGoals(CommandPolicies):
         habit = self._straight(x) + habit_at(self.local[:, :, : 1 + d], cells, near)
         return habit, self.weights[:, :d] + self.local[cells, :, 1 + d :]
 
-    def log_density(
-        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
-    ) -> FloatArray:
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray, *design: FloatArray) -> FloatArray:
         """Log N(y; M u(x, g_k) + h(x), Σ), (n, K)."""
         return self._density(self._squared_of(observations.astype(np.float64), commands, self.goals))
 

@@ -216,9 +216,7 @@ class LinearPolicies(CommandPolicies):
             total -= 0.5 * (p + self.noise_strength + self._shape()) * np.linalg.slogdet(covariance)[1]
         return total
 
-    def log_density(
-        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
-    ) -> FloatArray:
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray, *design: FloatArray) -> FloatArray:
         """Log N(y; W_k φ(x), Σ_k), (n, K), of standardised commands (n, m) and observations (n, d)."""
         features, (K, m, _) = self.basis(observations), self.weights.shape
         result = np.empty((len(features), K))
@@ -332,15 +330,13 @@ class GaussianPolicies(RewardModel):
         motions, design = with_motions(data.demos)
         return self.log_density(motions, motions, design)
 
-    def log_density(
-        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
-    ) -> FloatArray:
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray, *design: FloatArray) -> FloatArray:
         """Log N(y; Σ_j θ_kj φ_j, σ²_k), (n, K), of commands (n, m) given their vectors (n, m, p) alone."""
-        if design is None:
+        if not design:
             raise InputError("Gaussian policies filter commands; give motion and design of the step.")
         result = np.empty((len(commands), self.n_intentions))
         for k, (weights, variances) in enumerate(zip(self.weights, self.variances[:, self.blocks], strict=True)):
-            squared = (commands - design @ weights) ** 2 / variances
+            squared = (commands - design[0] @ weights) ** 2 / variances
             result[:, k] = -0.5 * (squared + np.log(2.0 * np.pi * variances)).sum(axis=1)
         return result
 

@@ -29,12 +29,9 @@ class RewardOptions(ABC):
 
     Attributes
     ----------
-    memory : {"intention", "habit", "none"}
-        Whose policies remember short histories: each intention's, the shared habit's, or nobody's.
-    of_commands : bool
-        On continuous data the policies are over commands, so that their likelihood is a density.
-    searches : bool
-        Starts are found by a search of the model's own (`RewardModel.first_guess`) instead of first responsibilities.
+    memory : whose policies remember short histories: each intention's, the shared habit's, or nobody's
+    of_commands : on continuous data the policies are over commands, so that their likelihood is a density
+    searches : starts are found by a search of the model's own (`RewardModel.first_guess`)
     start_kinds : kinds of first responsibilities that the starts cycle through, or None for those of the model
     unsuited : switching that makes no sense with it → the reason, in one sentence
     labels_choose : options that were left to "auto" are chosen by known labels instead of validation trajectories
@@ -141,11 +138,12 @@ class SoftStates(RewardOptions):
     Parameters
     ----------
     temperatures : tuple of K floats, optional
-        Temperature of each intention, 1 by default; only the unit of the rewards found.
+        τ of each intention, 1 by default; only the unit of the rewards found, since R / τ decides the policy.
     invalid_actions : {"mask", "stay"}
         Actions that a state does not have: impossible, or, as in SWIRL's code, choices that stay in place.
     ridge : float
-        Strength of the prior on values.
+        Strength of the prior on values in units of τ, in nats: it keeps actions that never happened possible (as a
+        pseudo-count of a few hundredths would) and chooses among values that the data cannot tell apart.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.95, "max_iterations": 80, "warm_up": 15, "n_candidates": 2}
@@ -178,8 +176,7 @@ class SoftStates(RewardOptions):
         from prism_irl.rewards.soft import Places, SoftRewards
 
         assert problem.mdp is not None
-        places = Places(problem.mdp, self.order)
-        return SoftRewards(problem.n_intentions, places, self.temperatures, ridge=self.ridge)
+        return SoftRewards(problem.n_intentions, Places(problem.mdp, self.order), self.temperatures, ridge=self.ridge)
 
 
 @dataclass(frozen=True)
@@ -236,9 +233,9 @@ class Goals(RewardOptions):
         from prism_irl.rewards.soft import Planner
 
         assert problem.mdp is not None
-        planner, prior = Planner(problem.mdp, self.goal_discount), {"sparsity": self.sparsity}
-        table = {"smoothing": self.smoothing, "backoff": problem.backoff}
-        return GoalPolicies(problem.n_intentions, planner, problem.contexts, habit=self.learns, **prior, **table)
+        planner, K = Planner(problem.mdp, self.goal_discount), problem.n_intentions
+        strengths = {"sparsity": self.sparsity, "smoothing": self.smoothing, "backoff": problem.backoff}
+        return GoalPolicies(K, planner, problem.contexts, habit=self.learns, **strengths)
 
 
 @dataclass(frozen=True)
@@ -274,12 +271,11 @@ class Places(RewardOptions):
         """The goals found, or any where nothing is known yet."""
         from prism_irl.rewards.places import PlacePolicies, place_of
 
-        assert problem.mdp is not None
-        rewards = PlacePolicies(
-            problem.n_intentions, problem.mdp, problem.contexts, place_of(problem.demos), self.noise
-        )
-        if problem.found is not None:
-            rewards.begin(problem.found)
+        K, demos, contexts, _, mdp, found = problem
+        assert mdp is not None
+        rewards = PlacePolicies(K, mdp, contexts, place_of(demos), self.noise)
+        if found is not None:
+            rewards.begin(found)
         return rewards
 
     def discover(self, demos: Demonstrations, mdp: MDP, n_intentions: int | None, seed: int) -> Any:
@@ -413,8 +409,6 @@ class Landmarks(Commands):
     ----------
     landmarks : int
         How many: more are finer, and need more data for the transitions between them.
-    ridge, noise, noise_strength : float
-        Priors of skill and noise, as for features.
     habit_ridge : float
         How many steps the prior of what is done at one place, whatever the goal, is worth.
     """
@@ -441,9 +435,9 @@ class Landmarks(Commands):
         from prism_irl.rewards.landmarks import LandmarkGoals
         from prism_irl.rewards.linear import measured
 
-        seen, done = (part.shape[1] for part in measured(problem.demos))
-        sizes, prior = (seen, done, problem.demos.n_actions, self.landmarks), self._prior(self.ridge)
-        rewards = LandmarkGoals(problem.n_intentions, *sizes, habit_ridge=self.habit_ridge, **prior)
+        sizes = (*(part.shape[1] for part in measured(problem.demos)), problem.demos.n_actions, self.landmarks)
+        prior = self._prior(self.ridge) | {"habit_ridge": self.habit_ridge}
+        rewards = LandmarkGoals(problem.n_intentions, *sizes, **prior)
         rewards.found = problem.found
         return rewards
 

@@ -216,12 +216,8 @@ class Planner:
 
         V(s) = r(s) + log Σ_a exp(γ Σ_s' P(s'|s,a) V(s')),     A(s,a) = γ Σ_s' P(s'|s,a) V(s') − log Σ_a' exp(…)
 
-    By the implicit function theorem dL/dr = (I − γ P_πᵀ)⁻¹ dL/dV, with π the soft policy of the reward.
-
-    Parameters
-    ----------
-    mdp : MDP, of which the dynamics and the valid actions are used
-    discount : γ of the goals; smaller than that of a displayed reward, since a goal is a place to reach soon
+    By the implicit function theorem dL/dr = (I − γ P_πᵀ)⁻¹ dL/dV, with π the soft policy of the reward. ``discount`` is
+    smaller than that of a displayed reward where a goal is a place to reach soon.
     """
 
     def __init__(self, mdp: MDP, discount: float) -> None:

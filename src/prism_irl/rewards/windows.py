@@ -174,9 +174,7 @@ class WindowPolicies(CommandPolicies):
         """Log density of every command under every intention, (n, K), in the units of the data."""
         return self.done.log_likelihood(data)
 
-    def log_density(
-        self, observations: npt.NDArray[Any], commands: FloatArray, design: FloatArray | None = None
-    ) -> FloatArray:
+    def log_density(self, observations: npt.NDArray[Any], commands: FloatArray, *design: FloatArray) -> FloatArray:
         """Of commands (n, m) given observations (n, d), (n, K)."""
         return self.done.log_density(observations, commands)
 

@@ -2,8 +2,7 @@
 
 A fit of this size cannot fill a GPU; ninety side by side can. Every fit keeps its own data, parameters, minibatch
 order, Adam moments and early stopping, all derived from its own seed as when it is fitted alone, so that a fit's result
-does not depend on its neighbours (tested). Different numbers of intentions share a stack: absent intentions have
-logits of −10⁴, hence probability and gradient zero.
+does not depend on its neighbours (tested).
 
 Stacked: the independent gate and the recurrent chain over RNN, GRU or LSTM, with weighted-count policies. On a GPU
 minibatches are filled up to a few shapes, for each of which the update is captured once as a CUDA graph and replayed.

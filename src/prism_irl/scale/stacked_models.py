@@ -1,14 +1,11 @@
 """Components and data of many fits at once, on a leading axis: recurrences, gates, recurrent chains, counted policies.
 
-Parameters are those of the single models (`switching.gate`, `switching.recurrent`, `rewards.tabular`) by the same
-names, stacked and padded to the largest K; an absent intention has a logit of −10⁴, so that its probability is exactly
-zero and the gradient of its weights too.
-
-F networks side by side have their own weights and their own rows. Inputs come from two projected tables per fit, x_t =
-left[i_t] + right[j_t] with left = E_s W_ihᵀ + b and right the same for actions (or for pairs (s_{t-1}, a_{t-1})), so
-that nothing of size (F, B, T, width) is multiplied. Plain torch with batched products is the reference and serves the
-CPU and the LSTM; on a GPU the tanh recurrence and the GRU run as one Triton program per block of rows
-(`switching.triton_kernels`).
+Parameters are those of the single models by the same names, stacked and padded to the largest K; an absent intention
+has a logit of −10⁴, so that its probability is exactly zero and the gradient of its weights too. Inputs come from two
+projected tables per fit, x_t = left[i_t] + right[j_t] with left = E_s W_ihᵀ + b and right the same for actions (or for
+pairs (s_{t-1}, a_{t-1})), so that nothing of size (F, B, T, width) is multiplied. Plain torch with batched products is
+the reference and serves the CPU and the LSTM; on a GPU the tanh recurrence and the GRU run as one Triton program per
+block of rows (`switching.triton_kernels`).
 """
 
 from __future__ import annotations
@@ -58,12 +55,9 @@ class Rows(NamedTuple):
 
 
 class Flat:
-    """Data of F fits as flat arrays on the device: table rows and context rows of every step, one fit after the other.
+    """Data of F fits as flat arrays on the device, one fit after the other.
 
-    Attributes
-    ----------
-    left, right : int32, rows of the two token tables; pairs : int64, context · A + action
-    longest, most : steps of the longest trajectory, and the largest number of trajectories
+    ``left`` and ``right`` are rows of the two token tables, ``pairs`` context · A + action of every step.
     """
 
     def __init__(

@@ -82,22 +82,15 @@ class Switching(ABC):
 
     Attributes
     ----------
-    n_intentions : int
-    exact : bool
-        The M-step is closed-form, so that the likelihood can never fall.
-    incremental : bool
-        `visit` takes responsibilities and gradient from one and the same pass (incremental EM); else an E-step over all
-        data comes first.
-    adds_up : bool
-        Statistics are a few sums, however many steps: large data are then read in parts.
-    reads_pairs : bool
-        Statistics are made of `Posterior.pairwise`.
-    free_kernel : bool
-        One kernel for all steps, of which the M-step may make any.
-    n_inputs : int
-        Covariates that the kernel reads, whose effects can be read off.
-    normalised : bool
-        Σ_a of the emitted scores is one; false only for a gate that reads the current action.
+    exact : the M-step is closed-form, so that the likelihood can never fall
+    incremental : `visit` takes responsibilities and gradient from one and the same pass (incremental EM); else an
+        E-step over all data comes first
+    adds_up : statistics are a few sums, however many steps: large data are then read in parts
+    reads_pairs : statistics are made of `Posterior.pairwise`
+    free_kernel : one kernel for all steps, of which the M-step may make any
+    n_inputs : covariates that the kernel reads, whose effects can be read off
+    normalised : Σ_a of the emitted scores is one; false only for a gate that reads the current action
+    distributions : names in `state` of what must sum to one over its last axis
     """
 
     n_intentions: int
@@ -109,7 +102,6 @@ class Switching(ABC):
     n_inputs: int = 0
     normalised: bool = True
     distributions: ClassVar[tuple[str, ...]] = ()
-    """Names in `state` of what must sum to one over its last axis."""
 
     @abstractmethod
     def state(self) -> dict[str, npt.NDArray[Any]]:
@@ -176,8 +168,6 @@ class Switching(ABC):
     def dwell_proba(self, longest: int) -> FloatArray | None:
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest); None where it varies."""
         return None
-
-    # -- hooks of a fit --------------------------------------------------------------------------------------------
 
     def constant(self) -> MarkovChain | None:
         """An untrained chain with a constant kernel that this model can begin as; None where there is none."""

@@ -5,10 +5,8 @@ only. Besides the whole-sequence `forward` there is `step`, which carries a hidd
 `alternatives`, which answers "what would h_t be had x_t been different?" from the same carried state: a gate that
 reads the current action needs it to be normalised over actions.
 
-The Transformer looks back at most `SPAN` steps. Attention to everything before takes time with the square of a
-trajectory's length; within a window time grows with the data, and trajectories up to the span are seen whole. The
-window moves in blocks of its own length: queries of a block meet the keys of theirs and of the one before, and a mask
-leaves the last SPAN.
+The Transformer looks back at most `SPAN` steps, so that time grows with the data. The window moves in blocks of its own
+length: queries of a block meet the keys of theirs and of the one before, and a mask leaves the last SPAN.
 """
 
 from __future__ import annotations
@@ -121,12 +119,10 @@ class Optimiser:
 
 
 class Tokens(nn.Module):
-    """Embedding of one step: x_t = E_s(s_t) + E_a(a) + W o_t, (B, T, d).
+    """Embedding of one step: x_t = E_s(s_t) + E_a(a) + W o_t, (B, T, d), with ``interaction`` + U(s_{t-1}) ⊙ V(a_{t-1}).
 
-    With ``interaction`` it adds U(s_{t-1}) ⊙ V(a_{t-1}): what the last action met where it was taken (a blocked
-    move, a collected reward) is a property of the pair, and a small tanh network learns it slowly from the sum. The
-    action table has one row more than there are actions, for "no action yet"; the state table has one row more
-    than there are states, kept at zero, for states that the fit never saw.
+    The latter says what the last action met where it was taken (a blocked move, a collected reward). The action table
+    has one row more, for "no action yet"; the state table too, kept at zero, for states that the fit never saw.
     """
 
     def __init__(
@@ -147,21 +143,17 @@ class Tokens(nn.Module):
     def forward(
         self, states: Tensor, actions: Tensor, observations: Tensor | None, previous_states: Tensor | None = None
     ) -> Tensor:
-        """Embed states and actions of equal shape (…), and observation vectors (…, m) where there are any.
-
-        ``previous_states`` (…) is read by the interaction only.
-        """
+        """Embed states, actions and previous ones of equal shape (…), and observations (…, m) where there are any."""
         x: Tensor = self.states(states) + self.actions(actions)
         if self.state_before is not None and self.action_before is not None:
             x = x + self.state_before(previous_states) * self.action_before(actions)
         if self.observations is not None:
             if observations is None:
                 raise InputError("The model was fitted with observation vectors; the new data has none.")
-            width = self.observations.in_features
-            if observations.shape[-1] != width:
+            width, found = self.observations.in_features, observations.shape[-1]
+            if found != width:
                 raise InputError(
-                    f"The model was fitted with observation vectors of {width} numbers; the new ones have "
-                    f"{observations.shape[-1]}."
+                    f"The model was fitted with observation vectors of {width} numbers; the new ones have {found}."
                 )
             x = x + self.observations(observations)
         return x

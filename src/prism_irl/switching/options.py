@@ -39,20 +39,13 @@ class SwitchingOptions(ABC):
 
     Attributes
     ----------
-    is_chain : bool
-        Whether an intention is carried along, so that a constant chain can begin for it.
-    in_order, once : bool
-        Whether intentions are stages, passed in the order of their numbers; whether each comes once at most.
-    reads_history : bool
-        Whether a network reads the history, with these options.
-    adds_up : bool
-        Whether statistics are a few sums (`Switching.adds_up`), with these options.
-    stackable : bool
-        Whether fits are made side by side on a GPU (`scale.stacked`).
-    reads_partial_labels : bool
-        Whether labels of single steps can say anything: not where there is one intention for all of them.
-    draws_tensors : bool
-        Whether `build` may draw random tensors, so that torch must be seeded before it is called.
+    is_chain : an intention is carried along, so that a constant chain can begin for it
+    in_order, once : intentions are stages, passed in the order of their numbers; each comes once at most
+    reads_history : a network reads the history, with these options
+    adds_up : statistics are a few sums (`Switching.adds_up`), with these options
+    stackable : fits are made side by side on a GPU (`scale.stacked`)
+    reads_partial_labels : labels of single steps can say something: not where there is one intention for all of them
+    draws_tensors : `build` may draw random tensors, so that torch must be seeded before it is called
     defaults : parameters of `PRISM` that this half prefers where the user says nothing
     words, lowest, lowest_whole : what options may be (`halves.check_fields`)
     """
