@@ -119,7 +119,7 @@ class Optimiser:
 
 
 class Tokens(nn.Module):
-    """Embedding of one step: x_t = E_s(s_t) + E_a(a) + W o_t, (B, T, d), with ``interaction`` + U(s_{t-1}) ⊙ V(a_{t-1}).
+    """Embedding of a step: x_t = E_s(s_t) + E_a(a) + W o_t, (B, T, d), with ``interaction`` + U(s_{t-1}) ⊙ V(a_{t-1}).
 
     The latter says what the last action met where it was taken (a blocked move, a collected reward). The action table
     has one row more, for "no action yet"; the state table too, kept at zero, for states that the fit never saw.

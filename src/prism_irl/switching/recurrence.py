@@ -102,9 +102,10 @@ class _Fused(torch.autograd.Function):
 
 # -- the loops over time ---------------------------------------------------------------------------------------------
 #
-# A thread takes four trajectories through the whole sequence, so that the recurrent weights stay in cache; the innermost
-# loops run along a contiguous row of hidden units, where the compiler vectorises. ``inputs`` are three indices (B, T), three projected tables and dense inputs, (i_1, i_2, i_3, P_1, P_2,
-# P_3, x), whose rows a step adds up, z_t = P_1[i_1] + P_2[i_2] + P_3[i_3] + x_t; a part that is not there has no rows.
+# A thread takes four trajectories through the whole sequence, so that the recurrent weights stay in cache; the inner
+# loops run along a contiguous row of hidden units, where the compiler vectorises. ``inputs`` are three indices (B, T),
+# three projected tables and dense inputs, (i_1, i_2, i_3, P_1, P_2, P_3, x), whose rows a step adds up, z_t = P_1[i_1]
+# + P_2[i_2] + P_3[i_3] + x_t; a part that is not there has no rows.
 #
 # Layout: hidden states (B, T + 1, H), entry 0 being the state before the first step; gates (B, T + 1, ·), entry t
 # being those of step t and entry T zero. Backward passes overwrite the gates with gradients of what goes into them;
