@@ -227,16 +227,3 @@ def test_factorizations_solve(method: str, size: int) -> None:
     solve = factorize(matrix, method)
     np.testing.assert_allclose(solve(matrix @ x), x, rtol=0, atol=1e-10)
     np.testing.assert_allclose(solve(matrix @ x[:, 0]), x[:, 0], rtol=0, atol=1e-10)
-
-
-def test_dynamics_of_a_gymnasium_environment():
-    gymnasium = pytest.importorskip("gymnasium", reason="needs the extra interop")
-    environment = gymnasium.make("FrozenLake-v1", is_slippery=True)
-    mdp = MDP.from_gymnasium(environment, 0.9)
-    assert (mdp.n_states, mdp.n_actions, mdp.discount) == (16, 4, 0.9)
-    expected = np.zeros(16)
-    for probability, successor, *_ in environment.unwrapped.P[6][1]:
-        expected[successor] += probability
-    np.testing.assert_allclose(mdp.transitions.toarray()[6 * 4 + 1], expected)
-    with pytest.raises(InputError, match="no table P"):
-        MDP.from_gymnasium(object())

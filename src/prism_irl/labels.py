@@ -18,14 +18,9 @@ from prism_irl.errors import InputError
 
 
 class Matching(NamedTuple):
-    """The best one-to-one matching of predicted to true intentions.
+    """The predicted labels (n,) under the names of the true ones, and the true name of each predicted intention.
 
-    Attributes
-    ----------
-    labels : (n,) int
-        The predicted labels under the names of the true ones.
-    mapping : (n_predicted,) int
-        True name of each predicted intention; those without a partner get n_true, n_true + 1, …, which match nothing.
+    Those without a partner get n_true, n_true + 1, …, which match nothing.
     """
 
     labels: IntArray
@@ -33,13 +28,7 @@ class Matching(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Maximal runs of one label within one trajectory.
-
-    Attributes
-    ----------
-    starts, lengths, labels, trajectories : (M,) int
-        First step (flat), number of steps, label and trajectory of each segment, in order.
-    """
+    """Maximal runs of one label within one trajectory: first step (flat), steps, label and trajectory, (M,) each."""
 
     starts: IntArray
     lengths: IntArray
@@ -48,21 +37,22 @@ class Segments(NamedTuple):
 
 
 def match(true: ArrayLike, predicted: ArrayLike, n_true: int | None = None, n_predicted: int | None = None) -> Matching:
-    """Rename predicted intentions so that as many steps as possible carry the true label.
+    """Rename predicted intentions so that as many steps as possible carry the true label; both are (n,).
 
-    Parameters
-    ----------
-    true, predicted : (n,) int
-        Labels of the same steps.
-    n_true, n_predicted : int, optional
-        Numbers of intentions, where some may not occur in the labels; by default the largest label plus one.
+    Numbers of intentions are by default the largest label plus one.
     """
     from scipy.optimize import linear_sum_assignment  # here, so that importing labels costs nothing
+
+    def by_appearance(labels: IntArray, n: int) -> IntArray:
+        first = np.full(n, len(labels))
+        values, index = np.unique(labels, return_index=True)
+        first[values] = index
+        return np.argsort(first, kind="stable")
 
     z, z_hat = checked_pair(true, predicted)
     n_true, n_predicted = _count(z, n_true, "true"), _count(z_hat, n_predicted, "predicted")
     # Only labels that occur, in order of appearance: ties then break alike whatever the intentions are called.
-    rows, columns = _by_appearance(z_hat, n_predicted), _by_appearance(z, n_true)
+    rows, columns = by_appearance(z_hat, n_predicted), by_appearance(z, n_true)
     counts = np.bincount(z_hat * n_true + z, minlength=n_predicted * n_true).reshape(n_predicted, n_true)
     occurring = counts[np.ix_(rows, columns)][: len(np.unique(z_hat)), : len(np.unique(z))]
     matched, partners = linear_sum_assignment(occurring, maximize=True)
@@ -104,7 +94,15 @@ def agreement(labelings: Sequence[ArrayLike]) -> float | None:
 
 def segments(labels: ArrayLike, offsets: ArrayLike) -> Segments:
     """Cut labels into maximal runs; a trajectory's end always ends a segment."""
-    z, first_steps = _labels(labels, "labels"), _offsets(offsets, labels)[:-1]
+    z, edges = _labels(labels, "labels"), np.asarray(offsets)
+    if edges.ndim != 1 or edges.dtype.kind not in "iu" or len(edges) < 2 or edges[0] != 0 or edges[-1] != len(z):
+        raise InputError(
+            f"offsets must be integers from 0 to the number of steps, {len(z)}, one more than trajectories."
+        )
+    if (np.diff(edges.astype(np.int64)) < 1).any():
+        empty = int((np.diff(edges.astype(np.int64)) < 1).argmax())
+        raise InputError(f"trajectory {empty} is empty; offsets must increase.")
+    first_steps = edges[:-1].astype(np.int64)
     begins = np.ones(len(z), bool)
     begins[1:] = z[1:] != z[:-1]
     begins[first_steps] = True
@@ -153,29 +151,9 @@ def _labels(values: ArrayLike, name: str) -> IntArray:
     return labels.astype(np.int64)
 
 
-def _offsets(offsets: ArrayLike, labels: ArrayLike) -> IntArray:
-    """(N + 1,) offsets that cover the labels exactly."""
-    edges: NDArray[Any] = np.asarray(offsets)
-    n = len(np.asarray(labels))
-    if edges.ndim != 1 or edges.dtype.kind not in "iu" or len(edges) < 2 or edges[0] != 0 or edges[-1] != n:
-        raise InputError(f"offsets must be integers from 0 to the number of steps, {n}, one more than trajectories.")
-    edges = edges.astype(np.int64)
-    if (np.diff(edges) < 1).any():
-        raise InputError(f"trajectory {int((np.diff(edges) < 1).argmax())} is empty; offsets must increase.")
-    return edges
-
-
 def _count(labels: IntArray, given: int | None, name: str) -> int:
     """Return the number of intentions, at least as large as the labels need."""
     needed = int(labels.max()) + 1
     if given is not None and given < needed:
         raise InputError(f"n_{name} is {given}, but {name} has the label {needed - 1}; give at least {needed}.")
     return needed if given is None else given
-
-
-def _by_appearance(labels: IntArray, n: int) -> IntArray:
-    """(n,) label numbers in the order in which they first occur; those that do not occur come last."""
-    first = np.full(n, len(labels))
-    values, index = np.unique(labels, return_index=True)
-    first[values] = index
-    return np.argsort(first, kind="stable")

@@ -58,7 +58,14 @@ class MDP:
         if not 0 <= discount < 1:
             raise InputError(f"The discount is {discount}; give a number of at least 0 and below 1.")
         self.n_states, self.n_actions, self.discount = n_states, rows // n_states, float(discount)
-        self.valid_actions = self._check_valid(valid_actions)
+        shape = (self.n_states, self.n_actions)
+        valid = np.ones(shape, dtype=bool) if valid_actions is None else np.array(valid_actions, dtype=bool)
+        if valid.shape != shape:
+            raise InputError(f"valid_actions has shape {valid.shape}; it must be (S, A) = {shape}.")
+        if not valid.any(axis=1).all():
+            state = int(np.flatnonzero(~valid.any(axis=1))[0])
+            raise InputError(f"State {state} has no valid action; mark at least one in valid_actions.")
+        self.valid_actions = frozen(valid)
         self.transitions = self._check_rows(matrix)
 
     @classmethod
@@ -76,38 +83,20 @@ class MDP:
         A pair (s, a) that was never seen with a successor becomes a self-loop: the data say nothing about where it
         leads, and any other guess (uniform, say) would invent connections through which the values of unrelated
         states leak into each other, and would fill the sparse matrix.
-
-        Parameters
-        ----------
-        demos : Demonstrations
-            Its `valid_actions` are taken over; all actions are valid where it has none.
-        discount : float
-            γ of the new MDP.
+        The `valid_actions` of the demonstrations are taken over; all actions are valid where they have none.
         """
         S, A = int(demos.n_states), int(demos.n_actions)
-        followed = _successors(demos)
+        first, followed = demos.first_steps, sparse.csr_array((S * A, S))
+        for begin in range(0, len(first) - 1, PIECE):  # a piece of the data at a time, which may be mapped
+            now = begin + np.flatnonzero(~first[begin + 1 : begin + 1 + PIECE])
+            # Demonstrations use the smallest integer type that fits, in which s·A + a would overflow.
+            pair = demos.states[now].astype(np.int64) * A + demos.actions[now]
+            entries = pair, demos.states[now + 1].astype(np.int64)
+            followed = followed + sparse.coo_array((np.ones(len(now)), entries), shape=(S * A, S)).tocsr()
         unseen = np.flatnonzero(followed.sum(axis=1) == 0)
         loops = sparse.coo_array((np.ones(len(unseen)), (unseen, unseen // A)), shape=(S * A, S))
         counts = followed + loops.tocsr()
         return cls(sparse.diags_array(1.0 / counts.sum(axis=1)) @ counts, discount, demos.valid_actions)
-
-    @classmethod
-    def from_gymnasium(cls, environment: Any, discount: float = 0.97) -> MDP:
-        """Take over the dynamics of a tabular Gymnasium environment, such as FrozenLake, Taxi or CliffWalking.
-
-        Its ``P[s][a]`` lists (probability, next state, reward, end) of every state and action; rewards are left out,
-        and a state that ends an episode stays where it is.
-        """
-        table = getattr(getattr(environment, "unwrapped", environment), "P", None)
-        if not isinstance(table, Mapping) or not table:
-            raise InputError("The environment has no table P of its dynamics; give MDP.from_dense an (S, A, S) array.")
-        S, A = len(table), len(table[0])
-        dense = np.zeros((S, A, S))
-        for s, actions in table.items():
-            for a, outcomes in actions.items():
-                for probability, successor, *_ in outcomes:
-                    dense[s, a, successor] += probability
-        return cls.from_dense(dense, discount)
 
     def closed(self, states: npt.ArrayLike) -> MDP:
         """The same world in which some states cannot be entered: whoever tries stays where he is."""
@@ -158,13 +147,8 @@ class MDP:
     def action_values(self, reward: npt.ArrayLike, values: npt.ArrayLike) -> FloatArray:
         """Q(s, a) = r(s, a) + γ Σ_s' P(s'|s, a) V(s'): array (…, S, A), −inf for invalid actions.
 
-        Parameters
-        ----------
-        reward : array, shape (…, S, A) or (…, S)
-            A state-only reward r(s) is received in s, whatever the action: r(s, a) = r(s). An array whose last two
-            axes are (S, A) is always read as state-action rewards.
-        values : array, shape (…, S)
-            V, with leading axes that broadcast with those of `reward` (K intentions, say).
+        A reward (…, S) is received in s, whatever the action; an array whose last two axes are (S, A) is always read as
+        state-action rewards. Leading axes of values V (…, S) broadcast with those of the reward (K intentions, say).
         """
         q: FloatArray = self._state_action(reward) + self.discount * self.expected_values(values)
         return np.where(self.valid_actions, q, -np.inf)
@@ -221,16 +205,8 @@ class MDP:
 
         c(s, a) = r(s, a) + γ Σ_s' P(s'|s, a) U(s') − U(s), where U = (I − γP̄)⁻¹ r̄, (…, S), are the values of the policy
         that is uniform over valid actions. Shaping r by Φ turns U into U − Φ and leaves c as it is, so that c is the
-        same for every reward on (s, a) that explains the same policy; where there is one action only it is 0.
-
-        Parameters
-        ----------
-        reward : array, shape (…, S, A) or (…, S)
-            As in `action_values`.
-
-        Returns
-        -------
-        c (…, S, A), zero for invalid actions; and U (…, S), by which values and action values of c are smaller.
+        same for every reward on (s, a) that explains the same policy; where there is one action only it is 0. Rewards
+        are as in `action_values`. Returns c, zero for invalid actions, and U, by which values of c are smaller.
         """
         r = np.where(self.valid_actions, self._state_action(reward), 0.0)
         mean = r.sum(axis=-1) / self.valid_actions.sum(axis=1)
@@ -245,16 +221,6 @@ class MDP:
             f"MDP({self.n_states} states, {self.n_actions} actions, {int(self.valid_actions.sum())} valid pairs, "
             f"{self.transitions.nnz} transitions, discount {self.discount:g})"
         )
-
-    def _check_valid(self, valid_actions: BoolArray | None) -> BoolArray:
-        shape = (self.n_states, self.n_actions)
-        valid = np.ones(shape, dtype=bool) if valid_actions is None else np.array(valid_actions, dtype=bool)
-        if valid.shape != shape:
-            raise InputError(f"valid_actions has shape {valid.shape}; it must be (S, A) = {shape}.")
-        if not valid.any(axis=1).all():
-            state = int(np.flatnonzero(~valid.any(axis=1))[0])
-            raise InputError(f"State {state} has no valid action; mark at least one in valid_actions.")
-        return frozen(valid)
 
     def _check_rows(self, matrix: Any) -> Any:
         valid = self.valid_actions.ravel()
@@ -354,16 +320,3 @@ def factorize(matrix: Any, method: Literal["auto", "dense", "sparse"] = "auto") 
         return lambda b: np.asarray(linalg.lu_solve(lu, b), dtype=np.float64)
     factors = splu(sparse.csc_array(matrix))
     return lambda b: np.asarray(factors.solve(np.ascontiguousarray(b)), dtype=np.float64)
-
-
-def _successors(demos: Demonstrations) -> Any:
-    """How often each state followed each pair (s, a), (S·A, S); a piece of the data at a time, which may be mapped."""
-    S, A, first = int(demos.n_states), int(demos.n_actions), demos.first_steps
-    counts = sparse.csr_array((S * A, S))
-    for begin in range(0, len(first) - 1, PIECE):
-        now = begin + np.flatnonzero(~first[begin + 1 : begin + 1 + PIECE])
-        # Demonstrations use the smallest integer type that fits, in which s·A + a would overflow.
-        pair = demos.states[now].astype(np.int64) * A + demos.actions[now]
-        entries = pair, demos.states[now + 1].astype(np.int64)
-        counts = counts + sparse.coo_array((np.ones(len(now)), entries), shape=(S * A, S)).tocsr()
-    return counts

@@ -101,7 +101,7 @@ def main(tokens: list[str] | None = None) -> int:
     try:
         limits.bound_threads()
     except InputError as error:
-        return _refuse(str(error))
+        return _say(2, str(error))
     arguments = sys.argv[1:] if tokens is None else tokens
     debug = "--debug" in arguments
     Waiting.quiet = "--quiet" in arguments
@@ -122,7 +122,7 @@ def main(tokens: list[str] | None = None) -> int:
     except (InputError, CycloptsError) as error:
         if debug:
             traceback.print_exc()
-        return _refuse(in_words(app, error, arguments) if isinstance(error, CycloptsError) else str(error))
+        return _say(2, in_words(app, error, arguments) if isinstance(error, CycloptsError) else str(error))
     except KeyboardInterrupt:
         return _interrupted(arguments)
     except BrokenPipeError:
@@ -135,21 +135,29 @@ def main(tokens: list[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         if (reason := _fault_of_the_machine(error)) is not None:
-            return _refuse(reason)
+            return _say(2, reason)
         text = one_line(f"{error!r:.500}")
         print(f"prism: internal error: {text}; run again with --debug and report it.", file=sys.stderr)
         return 1
 
 
+def _say(code: int, text: str) -> int:
+    print(f"prism: {one_line(text)}", file=sys.stderr)
+    return code
+
+
 def _interrupted(arguments: list[str]) -> int:
-    """Say how to go on."""
-    print(one_line(f"prism: interrupted; {_how_to_go_on(arguments)}"), file=sys.stderr)
-    return 130
-
-
-def _refuse(reason: str) -> int:
-    print(f"prism: {one_line(reason)}", file=sys.stderr)
-    return 2
+    """Say how to go on where this command was interrupted, if anything was kept."""
+    places = [value for flag, value in pairwise(arguments) if flag == "--out"]
+    places += [word.removeprefix("--out=") for word in arguments if word.startswith("--out=")]
+    begun = (Path(place) / inner for place in places for inner in (".", UNFINISHED))
+    how = "nothing was kept; type the command again."
+    if "analyze" in arguments:
+        how = "type the same command again, which goes on where it stopped."
+    elif any((folder / part).is_dir() for folder in begun for part in LEFT_BEHIND):
+        words = [word for word in arguments if word not in ("--overwrite", "--resume")]
+        how = f"go on with: {shlex.join(['prism', *words, '--resume'])}"
+    return _say(130, f"interrupted; {how}")
 
 
 def _fault_of_the_machine(error: Exception) -> str | None:
@@ -163,20 +171,6 @@ def _fault_of_the_machine(error: Exception) -> str | None:
             "or a machine with more memory."
         )
     return None
-
-
-def _how_to_go_on(arguments: list[str]) -> str:
-    """The command that goes on where this one was interrupted, if anything was kept."""
-    if "analyze" in arguments:
-        return "type the same command again, which goes on where it stopped."
-    places = [value for flag, value in pairwise(arguments) if flag == "--out"]
-    places += [word.removeprefix("--out=") for word in arguments if word.startswith("--out=")]
-    begun = (Path(place) / inner for place in places for inner in (".", UNFINISHED))
-    kept = any((folder / part).is_dir() for folder in begun for part in LEFT_BEHIND)
-    if not kept:
-        return "nothing was kept; type the command again."
-    words = [word for word in arguments if word not in ("--overwrite", "--resume")]
-    return f"go on with: {shlex.join(['prism', *words, '--resume'])}"
 
 
 def in_words(app: App, error: CycloptsError, arguments: list[str]) -> str:

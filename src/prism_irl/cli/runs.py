@@ -73,11 +73,21 @@ class RunFolder:
             with locked(folder):
                 path, foreign = self._place()
                 yield path
-                _finish(folder, path, foreign)
+                files = [file for file in files_of(path) if file not in foreign]
+                write_marker(path, "finished", foreign, files)
+                if path != folder:
+                    swap_in(folder)
         except BaseException as error:
             if isinstance(error, InputError) and not self.resume:
-                _forget(path)
-            _tidy(path, new or path != folder)
+                # What a refused run has begun and nothing could be resumed from is not in the way of the next try.
+                for left in (path / name for name in LEFT_BEHIND):
+                    if left.is_dir() and {one.name for one in left.rglob("*") if one.is_file()} <= {"request.json"}:
+                        shutil.rmtree(left)
+            with suppress(OSError):  # nor is a folder of ours in which nothing has been done
+                if files_of(path) == [MARKER]:
+                    (path / MARKER).unlink()
+                if new or path != folder:
+                    path.rmdir()  # which refuses a folder that holds anything
             raise
 
     def _place(self) -> tuple[Path, set[str]]:
@@ -104,7 +114,7 @@ class RunFolder:
             shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
             path = folder / UNFINISHED if (entries and not unfinished) or waiting else folder
             if path == folder:
-                remove(folder, own_files(folder))
+                move(own_files(folder), folder, None)
         with storage.writing(path):
             path.mkdir(exist_ok=True)
         own = set(own_files(path))
@@ -171,34 +181,6 @@ class RunFolder:
             print(one_line(f"Report: {self.out / 'report.html'}"))  # a folder may have any name
 
 
-def _finish(folder: Path, path: Path, foreign: set[str]) -> None:
-    """Mark a run as finished, list its files, and put it in the place of the one before."""
-    files = [file for file in files_of(path) if file not in foreign]
-    write_marker(path, "finished", foreign, files)
-    if path != folder:
-        swap_in(folder)
-
-
-def _forget(path: Path) -> None:
-    """Drop what a refused run has begun and nothing could be resumed from: checkpoint without a start, empty cache.
-
-    The next try then finds no unfinished run in its way.
-    """
-    for name in LEFT_BEHIND:
-        left = path / name
-        if left.is_dir() and {file.name for file in left.rglob("*") if file.is_file()} <= {"request.json"}:
-            shutil.rmtree(left)
-
-
-def _tidy(path: Path, made: bool) -> None:
-    """Leave no folder of ours behind in which nothing has been done."""
-    with suppress(OSError):
-        if files_of(path) == [MARKER]:
-            (path / MARKER).unlink()
-        if made:
-            path.rmdir()  # which refuses a folder that holds anything
-
-
 def command_line() -> str:
     """The command as it was typed, for config.json."""
     return " ".join(["prism", *sys.argv[1:]])
@@ -262,40 +244,31 @@ def own_files(folder: Path) -> list[str]:
         return []
     foreign, listed = _texts(marker.get("foreign")), marker.get("files")
     names = {*_texts(listed), MARKER, "names.json"} if isinstance(listed, list) else None
-
-    def is_own(file: str) -> bool:
+    found = []
+    for file in files_of(folder):
         first = file.partition("/")[0]
-        return first in OURS or file == MARKER if names is None else file in names or first in LEFT_BEHIND
-
-    return [file for file in files_of(folder) if is_own(file) and file not in foreign]
+        own = first in OURS or file == MARKER if names is None else file in names or first in LEFT_BEHIND
+        found += [file] if own and file not in foreign else []
+    return found
 
 
 def _texts(value: Any) -> set[str]:
     return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()
 
 
-def move(files: list[str], source: Path, target: Path) -> None:
-    """Rename files of one folder into another on the same disk, and remove the folders that are empty then."""
+def move(files: list[str], source: Path, target: Path | None) -> None:
+    """Rename files into another folder on the same disk, or delete them, and the folders that are empty then."""
     for file in files:
-        (target / file).parent.mkdir(parents=True, exist_ok=True)
-        os.replace(source / file, target / file)
-    drop_empty(source, files)
-
-
-def drop_empty(folder: Path, files: list[str]) -> None:
-    """Remove the folders, below one, that held these files and hold nothing now."""
+        if target is None:
+            (source / file).unlink(missing_ok=True)  # of a link, the link
+        else:
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source / file, target / file)
     above = {parent for file in files for parent in Path(file).parents if parent != Path(".")}
     for parent in sorted(above, key=lambda path: -len(path.parts)):
-        path = folder / parent
+        path = source / parent
         if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
             path.rmdir()
-
-
-def remove(folder: Path, files: list[str]) -> None:
-    """Delete files, and folders that are empty then; of a link, the link."""
-    for file in files:
-        (folder / file).unlink(missing_ok=True)
-    drop_empty(folder, files)
 
 
 def swap_in(folder: Path) -> None:
@@ -327,7 +300,12 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder} is being written{_by_whom(folder)}; wait, or choose another --out.") from None
+            inner = folder / UNFINISHED
+            who = (read_marker(inner if inner.is_dir() else folder) or {}).get("process")
+            by = " by another process"
+            if isinstance(who, dict):
+                by = f" by process {who.get('pid')} on {who.get('host')!s:.80} since {who.get('since')!s:.40}"
+            raise InputError(f"{folder} is being written{by}; wait, or choose another --out.") from None
         except OSError:  # a network disk without locks
             pass
         yield
@@ -348,11 +326,3 @@ def adding(folder: Path) -> Iterator[None]:
             if marker is not None and isinstance(marker.get("files"), list):
                 files = {*_texts(marker["files"]), *(set(files_of(folder)) - before)}
                 storage.write_json(folder / MARKER, marker | {"files": sorted(files)})
-
-
-def _by_whom(folder: Path) -> str:
-    inner = folder / UNFINISHED
-    who = (read_marker(inner if inner.is_dir() else folder) or {}).get("process")
-    if not isinstance(who, dict):
-        return " by another process"
-    return f" by process {who.get('pid')} on {who.get('host')!s:.80} since {who.get('since')!s:.40}"

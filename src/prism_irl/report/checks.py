@@ -16,7 +16,7 @@ from prism_irl.storage import read_part
 
 FILE = "checks.json"
 MAX_BYTES = 500_000
-FIGURES = ("checks", "checks_map")
+FIGURES = ("checks",)
 SIZES = ("simulations", "n_trajectories", "n_steps", "of_trajectories", "of_steps")
 
 

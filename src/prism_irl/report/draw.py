@@ -34,7 +34,6 @@ RASTER_ROWS = 60
 PER_ROW = 3
 NAMED = 0.1  # share of the long run from which on a place gets its name on the map
 EARNED = "reward per 100 steps"
-MOST = 4.0  # a map's colours end where the data is this many times as often in a state as the simulations
 PLACES = (style.INK, style.PALETTE[5], style.PALETTE[4])
 TITLES = {
     "dwell": "Lasts at least …",
@@ -74,8 +73,6 @@ def draw_run(folder: Path, names: Sequence[str] | None = None, *, maps: bool = T
                 captions |= _draw_effects(figures, drawn["effects"], names)
         if checks is not None and not checks["note"]:
             captions |= _draw_curves(figures, checks, names, explorer["states"])
-            if explorer["layout"] is not None:
-                captions |= _draw_map(figures, checks["occupancy"], explorer["layout"])
         if (folder / TABLE).is_file():
             captions |= _draw_intervals(figures, _rows(folder / TABLE), names, explorer["states"])
     there = storage.read_object(figures / "captions.json") if (figures / "captions.json").is_file() else {}
@@ -294,23 +291,6 @@ def _look(i: int, curve: Mapping[str, Any], names: Sequence[str], states: Sequen
         return place, PLACES[i % len(PLACES)]
     name = style.short(names[k])
     return (f"{name}: {place}" if place else name), style.intention_color(k)
-
-
-def _draw_map(folder: Path, occupancy: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, str]:
-    """Where the data and the simulations differ; the caption."""
-    ratio = np.full(len(layout["xy"]), np.nan)
-    data, simulated = (np.array(occupancy[key], float) for key in ("data", "simulated"))
-    both = (data > 0) & (simulated > 0)
-    at = np.array(occupancy["states"], int)[both]
-    ratio[at] = np.clip(np.log2(data[both] / simulated[both]), -np.log2(MOST), np.log2(MOST))
-    figure, (ax,) = style.new_figure(width=3.0, height=2.6)
-    drawing.layout_map(ax, layout, ratio, signed=True)
-    drawing.add_colorbar(ax, [ax], label="log₂ (data / simulated)")
-    style.save(figure, folder / "checks_map")
-    return {
-        "checks_map": "Where the agent is more often than the model (above 0) and less often (below 0), as the "
-        f"logarithm of the ratio of their shares of the steps; ratios beyond {MOST:.0f} have the last colour."
-    }
 
 
 # -- every file of a run folder but the model itself, from a FitResult -------------------------------------------------
