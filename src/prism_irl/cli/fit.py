@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import shutil
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,7 @@ from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
 
 if TYPE_CHECKING:
-    from prism_irl import em
-    from prism_irl.models.base import IntentionModel
+    pass
 
 
 def fit(
@@ -97,6 +96,7 @@ def fit(
         from prism_irl.models.intentions import Intentions
         from prism_irl.report.render import write_report
         from prism_irl.scale import memory
+        from prism_irl.scale.fanout import cluster, parts_on
 
         check_simulations(simulations)
         if method is not None or preset is not None or {"switching", "rewards"} <= set(given(model)):
@@ -111,7 +111,9 @@ def fit(
         if mdp is not None:
             mdp = MDP(mdp.transitions, getattr(estimator, "discount", mdp.discount), mdp.valid_actions)
         known = find_evidence(folder.out, demos) if evidence is None else read_evidence(evidence, demos)
-        is_pair, iterates = isinstance(estimator, Intentions), _iterates(estimator)
+        parameters = inspect.signature(estimator.fit).parameters  # whether it tells of iterations and keeps checkpoints
+        anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        iterates = anything or {"checkpoint", "resume", "on_iteration"} <= set(parameters)
         if isinstance(estimator, Intentions):
             estimator._check_parameters(demos)  # before a folder is made
         if intervals:
@@ -123,12 +125,16 @@ def fit(
         request = {"parameters": halves.parameters_json(estimator), "data": demos.checksum()}
         _open_checkpoint(checkpoint, request, resume=resume)
         if iterates:
-            if is_pair:
+            if isinstance(estimator, Intentions):
                 memory.announce(demos, estimator)
             with patience("fitting"), em_progress() as on_iteration:
                 watch: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "on_iteration": on_iteration}
                 if scheduler is not None:
-                    watch["run"] = claim.enter_context(_workers(estimator, scheduler))
+                    if not isinstance(estimator, Intentions) or estimator.switching_options.reads_history:
+                        raise InputError(
+                            "A network is trained in one process; leave out --scheduler, or choose a chain without one."
+                        )
+                    watch["run"] = claim.enter_context(parts_on(scheduler))
                 estimator.fit(demos, mdp, **watch)
         else:
             estimator.fit(demos, mdp)
@@ -137,7 +143,6 @@ def fit(
         written |= {"layout": source.layout, "world": world.described(), "before": folder.out}
         written["hz"] = steps_per_second(table, columns.hz)
         if intervals:
-            from prism_irl.scale.fanout import cluster
             from prism_irl.studies.intervals import intervals as resampled
 
             assert isinstance(estimator, Intentions)
@@ -153,27 +158,13 @@ def fit(
     names = names_in(folder.out, estimator.n_intentions)
     folder.tell(metrics, lambda found: show(found, names))
     if known is None and metrics["n_intentions"] > 1 and not (folder.common.json or metrics["density"]):
-        print(one_line(f"To test it against a habit: {_test_of(table, folder.out, columns, world)}"))
-
-
-def _workers(model: IntentionModel, scheduler: str) -> AbstractContextManager[em.Run]:
-    """What maps the E-step over the workers of a scheduler; a sentence where there is none to share out."""
-    from prism_irl.models.intentions import Intentions
-    from prism_irl.scale.fanout import parts_on
-
-    if not isinstance(model, Intentions) or model.switching_options.reads_history:
-        raise InputError("A network is trained in one process; leave out --scheduler, or choose a chain without one.")
-    return parts_on(scheduler)
-
-
-def _test_of(table: Path, out: Path, columns: ColumnOptions, world: WorldOptions) -> str:
-    """The `prism evidence` that tests this fit, with the columns and the world that were typed for it."""
-    words = ["prism", "evidence", str(table)]
-    for name, value in {**given(columns), **given(world)}.items():
-        for one in value if isinstance(value, tuple) else (value,):
-            words += [flag_of(name), str(one)]
-    named = out.resolve() if out.name in ("", "..") else out  # "." has no name
-    return shlex.join([*words, "--out", str(named.with_name(f"{named.name}-evidence"))])
+        words = ["prism", "evidence", str(table)]  # with the columns and the world that were typed for this fit
+        for name, value in {**given(columns), **given(world)}.items():
+            for one in value if isinstance(value, tuple) else (value,):
+                words += [flag_of(name), str(one)]
+        out = folder.out.resolve() if folder.out.name in ("", "..") else folder.out  # "." has no name
+        words += ["--out", str(out.with_name(f"{out.name}-evidence"))]
+        print(one_line(f"To test it against a habit: {shlex.join(words)}"))
 
 
 def show(metrics: dict[str, Any], names: list[str] | None = None) -> None:
@@ -236,13 +227,6 @@ def _show_intervals(found: dict[str, Any], names: list[str] | None) -> None:
             rows = zip(called, values, low, high, strict=True)
             cells = (f"{of}{v:.3g} ({a:.3g} to {b:.3g})" for of, v, a, b in rows)
             print(f"  {name:<12} {', '.join(cells)}")
-
-
-def _iterates(model: IntentionModel) -> bool:
-    """Whether the method's `fit` tells of its iterations and keeps checkpoints."""
-    parameters = inspect.signature(model.fit).parameters
-    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return anything or {"checkpoint", "resume", "on_iteration"} <= set(parameters)
 
 
 def _open_checkpoint(checkpoint: Path, request: dict[str, Any], *, resume: bool) -> None:

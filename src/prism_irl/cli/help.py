@@ -31,10 +31,8 @@ WIDTH = 80
 
 def show_help(app: App, arguments: list[str], *, everything: bool) -> bool:
     """Print the help of the command that the arguments name; False where they name none, or a group of commands."""
-    words = [word for word in arguments if not word.startswith("-")]
-    command = app
-    used: list[str] = []
-    for word in words:
+    command, used = app, list[str]()
+    for word in (word for word in arguments if not word.startswith("-")):
         if word not in command:
             break
         command = command[word]
@@ -72,10 +70,11 @@ def _lines(command: App, name: list[str], *, everything: bool) -> Iterator[str]:
             yield heading.replace(": ", ", read by some ") if heading.startswith("Model:") else heading
         for flag, kind, words in own:
             first = f"  {flag.upper() if not flag.startswith('--') else flag} {kind}".rstrip()
-            about = words if everything else _short(words)
-            body = textwrap.wrap(about, wide - 26, break_on_hyphens=False) or [""]
-            if not everything:
-                body = body[:1]
+            if not everything:  # the first clause, which fits beside its flag
+                for stop in (". ", "; ", " ["):
+                    words = words.split(stop)[0] if len(words) > WIDTH - 26 and stop in words else words
+                words = textwrap.shorten(words.rstrip("."), WIDTH - 26, placeholder=" …")
+            body = textwrap.wrap(words, wide - 26, break_on_hyphens=False) or [""]
             if len(first) > 24:
                 lines = textwrap.wrap(first.replace("|", "| "), wide, subsequent_indent="    ")
                 yield from (line.replace("| ", "|") for line in lines)
@@ -85,14 +84,6 @@ def _lines(command: App, name: list[str], *, everything: bool) -> Iterator[str]:
     if not everything:
         yield ""
         yield f"Every flag, with the component that reads it: {' '.join(name)} --help-all"
-
-
-def _short(words: str) -> str:
-    """The first clause of a help text, which fits beside its flag."""
-    for stop in (". ", "; ", " ["):
-        if len(words) > WIDTH - 26 and stop in words:
-            words = words.split(stop)[0]
-    return textwrap.shorten(words.rstrip("."), WIDTH - 26, placeholder=" …")
 
 
 def _flags(command: App) -> list[tuple[str, str, str, str, bool]]:
@@ -121,7 +112,8 @@ def _flags(command: App) -> list[tuple[str, str, str, str, bool]]:
 
 def _takes(hint: Any) -> str:
     """What a flag takes, in a word."""
-    parts = [part for part in typing.get_args(hint) if part is not types.NoneType] if _is_union(hint) else [hint]
+    union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+    parts = [part for part in typing.get_args(hint) if part is not types.NoneType] if union else [hint]
     words = []
     for part in parts:
         if typing.get_origin(part) is typing.Literal:
@@ -129,7 +121,3 @@ def _takes(hint: Any) -> str:
         else:
             words.append({bool: "", int: "N", float: "X", Path: "PATH", str: "NAME"}.get(part, "NAME"))
     return "|".join(dict.fromkeys(words))
-
-
-def _is_union(hint: Any) -> bool:
-    return isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union

@@ -70,27 +70,19 @@ def read_source(table: Path, columns: ColumnOptions, world: WorldOptions = World
 
 def read_table(table: Path, columns: ColumnOptions, world: WorldOptions = WorldOptions()) -> Source:
     """Read a file and what is known of its world, and say on standard error what looks wrong."""
+    from prism_irl.cli.study import is_treatment
     from prism_irl.report.places import from_map, grid
 
     read = read_rows(table, hz=columns.hz, episodes=columns.episodes, task=columns.task, **columns.roles())
     rows, mdp, place = read_world(read, columns.roles(), **given(world))
     tell_notes(rows)
-    _tell_group(rows, columns)
+    if columns.group is None and rows.frame is not None and "group" in rows.frame and is_treatment(rows.frame["group"]):
+        values = ", ".join(map(str, rows.frame["group"].dropna().unique()[:3]))
+        note = f"prism: the column group ({values}) is taken for the animals; if it is not, name them with --group."
+        print(one_line(note), file=sys.stderr)
     layout = grid(*parse_grid(world.grid)) if world.grid is not None else None
     layout = layout if place is None else from_map(place, rows.demonstrations)
     return Source(rows.demonstrations, mdp, read_events(rows, columns.events), rows, layout)
-
-
-def _tell_group(table: Table, columns: ColumnOptions) -> None:
-    """Say on standard error where a column called group, which nobody named, holds treatments."""
-    from prism_irl.cli.study import is_treatment
-
-    if columns.group is not None or table.frame is None or "group" not in table.frame:
-        return
-    if is_treatment(table.frame["group"]):
-        values = ", ".join(map(str, table.frame["group"].dropna().unique()[:3]))
-        note = f"prism: the column group ({values}) is taken for the animals; if it is not, name them with --group."
-        print(one_line(note), file=sys.stderr)
 
 
 def tell_notes(table: Table) -> None:
