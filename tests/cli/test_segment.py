@@ -10,6 +10,7 @@ from prism_irl.cli.main import main
 from prism_irl.cli.segment import segmented
 from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
+from prism_irl.report.names import read_names
 
 NAMES = ("go left", "go right")
 
@@ -35,10 +36,8 @@ def table():
 
 
 @pytest.fixture
-def names(tmp_path):
-    path = tmp_path / "names.json"
-    path.write_text(json.dumps({"names": NAMES}))
-    return path
+def names():
+    return list(NAMES)
 
 
 def test_names_follow_the_rows_of_the_table(table, names):
@@ -56,10 +55,10 @@ def test_a_column_that_is_there_is_kept(table, names):
     assert frame["predicted_intention_name"].tolist() == [NAMES[k] for k in (1, 0, 0, 1)]
 
 
-def test_names_of_another_model_are_refused(table, names):
-    names.write_text(json.dumps({"names": ["one", "two", "three"]}))
+def test_names_of_another_model_are_refused(tmp_path):
+    (tmp_path / "names.json").write_text(json.dumps({"names": ["one", "two", "three"]}))
     with pytest.raises(InputError, match="3 names for 2 intentions"):
-        segmented(LastDigit(), table, names)
+        read_names(tmp_path / "names.json", 2)
 
 
 def test_fit_report_and_segment_with_names_from_the_command_line(tmp_path, capsys):

@@ -95,19 +95,18 @@ def segment(
         Read rows from standard input and print the belief after each; needs neither table nor --out.
     """
     from prism_irl.cli.fitted import open_fitted
+    from prism_irl.cli.sources import steps_per_second
     from prism_irl.data.files import NWB, check_writable, write_table
-    from prism_irl.data.interop import interval_table, to_boris
-    from prism_irl.report.names import FILE, read_names
+    from prism_irl.data.interop import interval_table, to_boris, write_nwb
+    from prism_irl.report.names import FILE, default_names, read_names
+    from prism_irl.robots.lerobot import write_rerun
 
     if names is None and (run / FILE).is_file():
         names = run / FILE
     if stream:
         if table is not None or out is not None or write_back is not None:
             raise InputError("--stream reads standard input and prints; leave out the table, --out and --write-back.")
-        from prism_irl.cli.segment import run_stream
-
-        run_stream(run, fitted.method, names)
-        return
+        return _run_stream(run, fitted.method, names)
     if not (run / "config.json").is_file() and (table is None or run.is_file()):
         raise InputError(
             f"{run} is no run folder; fit a model first (prism analyze {run}), then give its folder and the data, for "
@@ -131,78 +130,50 @@ def segment(
         if intervals.exists() and not overwrite:
             raise InputError(f"{intervals} exists already; choose another --intervals or pass --overwrite.")
     model, data = open_fitted(run, table, fitted)
+    demos, K = data.demonstrations, model.n_intentions
+    words = None if names is None else read_names(names, K)
+    steps = demos.n_steps
     if is_nwb:
-        steps = write_session(out, model, data, names, session_start=session_start, subject=subject)
+        known = {} if subject is None else storage.read_json(subject)
+        if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+            raise InputError(
+                f'{subject} does not describe a subject; it should look like {{"species": "Mus musculus"}}.'
+            )
+        if subject is None:
+            print(
+                "prism: archives ask for the species and age of a subject; give them with --subject.", file=sys.stderr
+            )
+        about: dict[str, Any] = {"session_start": session_start, "subject": known, "method": type(model).__name__}
+        rows, order, p = segmented(model, data, words), data.order, model.predict_proba(demos)
+        write_nwb(out, rows, demos, order, p, names=words or default_names(K), **about)
     elif out.suffix.lower() == RERUN:
-        from prism_irl.cli.sources import steps_per_second
-        from prism_irl.report.names import default_names
-        from prism_irl.robots.lerobot import write_rerun
-
-        demos, K = data.demonstrations, model.n_intentions
-        usual = default_names(K) if names is None else read_names(names, K)
-        write_rerun(out, demos, model.predict(demos), usual, steps_per_second(table))
-        steps = demos.n_steps
+        write_rerun(out, demos, model.predict(demos), words or default_names(K), steps_per_second(table))
     elif write_back is None:
-        write_table(segmented(model, data, names), out)
-        steps = data.demonstrations.n_steps
+        write_table(segmented(model, data, words), out)
     else:
-        words = None if names is None else read_names(names, model.n_intentions)
-        steps = write_intentions(
-            write_back, out, data.demonstrations, model.predict(data.demonstrations), words, subtasks=subtask_index
-        )
+        steps = write_intentions(write_back, out, demos, model.predict(demos), words, subtasks=subtask_index)
     if intervals is not None:
-        words = None if names is None else read_names(names, model.n_intentions)
-        found = interval_table(data.demonstrations, model.predict(data.demonstrations), words)
+        found = interval_table(demos, model.predict(demos), words)
         write_table(to_boris(found) if ".boris" in intervals.suffixes else found, intervals)
     print(one_line(f"{steps} steps segmented: {out}"))
 
 
-def write_session(
-    out: Path, model: IntentionModel, data: Table, names: Path | None, *, subject: Path | None, **when: Any
-) -> int:
-    """Write a .nwb file; returns how many steps it has."""
-    from prism_irl import storage
-    from prism_irl.data.interop import write_nwb
-    from prism_irl.report.names import default_names, read_names
-
-    K, demos = model.n_intentions, data.demonstrations
-    known = {} if subject is None else storage.read_json(subject)
-    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
-        raise InputError(f'{subject} does not describe a subject; it should look like {{"species": "Mus musculus"}}.')
-    if subject is None:
-        print("prism: archives ask for the species and age of a subject; give them with --subject.", file=sys.stderr)
-    write_nwb(
-        out,
-        segmented(model, data, names),
-        demos,
-        data.order,
-        model.predict_proba(demos),
-        names=default_names(K) if names is None else read_names(names, K),
-        method=type(model).__name__,
-        subject=known,
-        **when,
-    )
-    return demos.n_steps
-
-
-def segmented(model: IntentionModel, table: Table, names: Path | None = None) -> pd.DataFrame:
-    """Rows of the table with intention and probabilities, and with the names of a names.json where one is given."""
+def segmented(model: IntentionModel, table: Table, names: list[str] | None = None) -> pd.DataFrame:
+    """Rows of the table with intention and probabilities, and with the names of the intentions where they have any."""
     import numpy as np
 
     from prism_irl.data.read import with_posterior
-    from prism_irl.report.names import read_names
 
-    given = None if names is None else np.array(read_names(names, model.n_intentions), dtype=object)
     probabilities = model.predict_proba(table.demonstrations)
     labels = model.labels_of(probabilities, table.demonstrations)
     frame = with_posterior(table, labels, probabilities)
-    if given is None:
+    if names is None:
         return frame
     column = "intention_name"
     while column in frame.columns:
         column = f"predicted_{column}"
     # The table's rows may be in another order than the flat steps.
-    return frame.assign(**{column: given[labels[np.argsort(table.order)]]})
+    return frame.assign(**{column: np.array(names, dtype=object)[labels[np.argsort(table.order)]]})
 
 
 def write_intentions(
@@ -316,7 +287,13 @@ def stream(
     place = header.index(trajectory) if trajectory in header else None
     names = [] if place is None else [trajectory]
     called_so = [] if words is None else ["intention_name"]
-    write(_line([*names, "intention", *(f"p_{k}" for k in range(model.n_intentions)), *called_so]))
+
+    def answer(cells: list[str]) -> None:  # in one line, whatever a trajectory is called
+        text = io.StringIO()
+        csv.writer(text, lineterminator="").writerow([one_line(cell) for cell in cells])
+        write(text.getvalue())
+
+    answer([*names, "intention", *(f"p_{k}" for k in range(model.n_intentions)), *called_so])
     beliefs, current, seconds = model.filter(), None, list[float]()
     for number, cells in enumerate(rows):
         if not cells:
@@ -340,7 +317,7 @@ def stream(
             )
         names = [] if place is None else [cells[place]]
         k = int(p.argmax())
-        write(_line([*names, str(k), *(f"{x:.6f}" for x in p), *([] if words is None else [words[k]])]))
+        answer([*names, str(k), *(f"{x:.6f}" for x in p), *([] if words is None else [words[k]])])
     if not seconds:
         raise InputError("The stream has a header and no row; send a row per step.")
     times = 1e3 * np.array(seconds)
@@ -350,13 +327,6 @@ def stream(
 def _check_once(header: list[str], name: str) -> None:
     if header.count(name) > 1:
         raise InputError(f"The stream has {header.count(name)} columns {name!r}; keep one or rename others.")
-
-
-def _line(cells: list[str]) -> str:
-    """A row of CSV in one line, whatever a trajectory is called."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow([one_line(cell) for cell in cells])
-    return text.getvalue()
 
 
 def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -411,7 +381,7 @@ def _reader(
     return lambda cells, n: tokens(cells, n) | {"observation": inputs.read(cells, n)}, inputs.reset
 
 
-def run_stream(run: Path, method: str | None, names: Path | None) -> None:
+def _run_stream(run: Path, method: str | None, names: Path | None) -> None:
     """From standard input to standard output; says on standard error how long a step took, and what was not read."""
     told = partial(print, file=sys.stderr, flush=True)
     found = stream(run, method, sys.stdin, partial(print, flush=True), lambda text: told(f"prism: {text}"), names)
@@ -455,17 +425,14 @@ class StreamedInputs:
         read = [before if one.lag else value for one, value, before in zip(self.inputs, own, self.before, strict=True)]
         for i, one in enumerate(self.inputs):
             if one.kind == "since":
-                read[i] = self._since(one, bool(self.before[i] == 1.0 if one.lag else own[i]), now)
+                if (self.before[i] == 1.0 if one.lag else own[i]) or one.column not in self.last:
+                    self.last[one.column] = now
+                read[i] = math.log1p(max(now - self.last[one.column], 0.0))
         self.before = own
         return [
             0.0 if math.isnan(value) else (value - one.mean) / one.spread
             for one, value in zip(self.inputs, read, strict=True)
         ]
-
-    def _since(self, one: Input, happened: bool, now: float) -> float:
-        if happened or one.column not in self.last:
-            self.last[one.column] = now
-        return math.log1p(max(now - self.last[one.column], 0.0))
 
     def _raw(self, one: Input, cells: list[str], at: int, row: int) -> float:
         if one.kind == "since":
