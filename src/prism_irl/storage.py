@@ -98,7 +98,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically; NaN becomes null, because NaN is not JSON."""
-    write_text(path, _json(value))
+    write_text(path, json.dumps(_plain(value), indent=2, allow_nan=False) + "\n")
 
 
 def inert(text: str) -> str:
@@ -207,7 +207,7 @@ def save_described(
     value = read_plain(value)
     with writing(path), replacing(described) as first, replacing(path) as second:
         _save_tensors(second, tensors, {**header, "described_by": checksum(value)})
-        first.write_text(_json(value), encoding="utf-8")
+        first.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def load_described(described: Path, path: Path) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, Any]]:
@@ -259,7 +259,12 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             # A copy, because safetensors maps the file and a checkpoint is replaced while it is in use.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         text = metadata["header"]
-        _check_sum(path, tensors, metadata)
+        if set(metadata) != {"format", "header"}:  # a file of version 1 has no checksum
+            version = metadata.get("version") or ""
+            if version.isdecimal() and int(version) > VERSION:
+                raise InputError(_other_version(path, version))
+            if version != str(VERSION) or metadata.get("sha256") != _sum_of(tensors, metadata["header"]):
+                raise InputError(f"{path} is damaged: it is not what its checksum says; restore it or fit again.")
         header = json.loads(text)
         if not isinstance(header, dict):
             raise ValueError("its header is no JSON object")
@@ -269,17 +274,6 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise
         reason = brief(error)
         raise InputError(f"{path} is truncated or not a model file ({reason}); restore it or fit again.") from None
-
-
-def _check_sum(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Compare with the checksum; a file of version 1 has none, and nothing else that could be a damaged one."""
-    if set(metadata) == {"format", "header"}:
-        return
-    version = metadata.get("version")
-    if version is not None and version.isdecimal() and int(version) > VERSION:
-        raise InputError(_other_version(path, version))
-    if version != str(VERSION) or metadata.get("sha256") != _sum_of(tensors, metadata["header"]):
-        raise InputError(f"{path} is damaged: it is not what its checksum says; restore it or fit again.")
 
 
 def _other_version(path: Path, version: Any) -> str:
@@ -328,10 +322,6 @@ def source_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):  # no git here, or not ours to read
         return None
     return done.stdout.strip() or None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(_plain(value), indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -111,7 +111,15 @@ def with_study(app: App, arguments: list[str]) -> list[str]:
     The file is the one that ``--study`` names, or the one in the folder of the data. What
     was taken from it is said on standard error.
     """
-    words, typed = _without_study(arguments)
+    words, typed, rest = list[str](), None, iter(arguments)
+    for word in rest:
+        flag, _, value = word.partition("=")
+        if flag != "--study":
+            words.append(word)
+        elif not (value := value or next(rest, "")):
+            raise InputError("--study needs a file after it, such as --study study.toml.")
+        else:
+            typed = Path(value)
     command, chain = app, []
     for word in words:
         if word.startswith("-") or word not in command:
@@ -177,21 +185,6 @@ def _recognised_flags(words: Sequence[str], flags: Container[str], table: Path) 
     events = [] if "--events" in words else found.events
     pairs = [*names.items(), *(("events", name) for name in events)]
     return [word for role, name in pairs if f"--{role}" in flags for word in (f"--{role}", name)]
-
-
-def _without_study(arguments: list[str]) -> tuple[list[str], Path | None]:
-    """Arguments without ``--study FILE``, and the file."""
-    words, found = [], None
-    rest = iter(arguments)
-    for word in rest:
-        flag, _, value = word.partition("=")
-        if flag != "--study":
-            words.append(word)
-            continue
-        found = value or next(rest, "")
-        if not found:
-            raise InputError("--study needs a file after it, such as --study study.toml.")
-    return words, None if found is None else Path(found)
 
 
 def write_study(path: Path, table: str, found: Recognised) -> None:
@@ -353,19 +346,13 @@ def _recognise(frame: pd.DataFrame, given: dict[str, Any]) -> Recognised:
     _tokens_or_numbers(frame, left, found)
     used = {part for name in found.columns.values() for part in name.split(",")}
     found.events = [*given.get("events", ())] or [name for name in left if name not in used and _marks(frame[name])]
-    if (time := found.columns.get("time")) is not None and "ms" in re.findall(r"[^\W_]+", time.lower()):
-        found.hz = _per_second(frame, unit, time)
+    time = found.columns.get("time")
+    if time is not None and unit and "ms" in re.findall(r"[^\W_]+", time.lower()) and frame[time].dtype.kind in "iuf":
+        usual = float(frame.groupby(unit, dropna=False)[time].diff().median())
+        found.hz = float(f"{1000 / usual:.6g}") if usual > 0 else None
     order = ("trajectory", "state", "action", "observe", "act", "time", "group", "intention")
     found.columns = {role: found.columns[role] for role in order if role in found.columns}
     return found
-
-
-def _per_second(frame: pd.DataFrame, unit: list[str], time: str) -> float | None:
-    """Steps per second of times in milliseconds."""
-    if frame[time].dtype.kind not in "iuf" or not unit:
-        return None
-    usual = float(frame.groupby(unit, dropna=False)[time].diff().median())
-    return float(f"{1000 / usual:.6g}") if usual > 0 else None
 
 
 def _words(name: str) -> list[str]:

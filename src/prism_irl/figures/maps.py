@@ -55,16 +55,9 @@ def layout_map(
 ) -> Axes:
     """Draw one number per state, ``values`` (S,), NaN greyed out, on a ``layout`` as explorer.json has it.
 
-    Parameters
-    ----------
-    towards : (S,) int or (S, 2), optional
-        State that mostly follows each one, drawn as an arrow, itself or a negative number for none; or a place.
-    confidence : (S,), optional
-        From 0 to 1, how sure the arrow is.
-    signed : bool
-        Numbers around zero, such as rewards: colours in which zero is white, as far to either side.
-    limits : (low, high), optional
-        Ends of the colour scale, to share it between maps; by default the range of the states that are visible.
+    An arrow leads ``towards`` the state that mostly follows, (S,) int, itself or a negative number for none, or to a
+    place (S, 2); its ``confidence`` (S,) is from 0 to 1. ``signed`` numbers have colours in which zero is white;
+    ``limits`` are the ends of the colour scale, by default the range of the states that are visible.
     """
     v = np.asarray(values, float)
     xy = np.array([(np.nan, np.nan) if point is None else point for point in layout["xy"]], float)
@@ -83,7 +76,8 @@ def layout_map(
     else:
         _graph(ax, xy, v, np.asarray(layout["edges"], np.int64).reshape(-1, 2), look)
     if layout.get("walls"):
-        _walls(ax, np.array(layout["walls"], float).reshape(-1, 2, 2))
+        look_of: dict[str, Any] = {"colors": BARRIER, "linewidths": 0.7, "capstyle": "projecting", "label": BACKDROP}
+        ax.add_collection(LineCollection(list(np.array(layout["walls"], float).reshape(-1, 2, 2)), **look_of))
     if title is not None:
         ax.set_title(title, y=1.0)  # nothing is above a map: without it, matplotlib looks at every draw
     return ax
@@ -189,7 +183,8 @@ def _graph(ax: Axes, xy: Floats, v: Floats, edges: NDArray[np.int64], look: Look
         aims = np.where(hidden[:, None], np.nan, look.target[placed])
         sure = None if look.sure is None else look.sure[placed]
         _flow(ax, xy, aims, sure, _ink(v, scale, look.colours), size=0.42 * unit)
-    _bare(ax)
+    ax.set(aspect="equal", xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
     ax.set_xlim(xy[:, 0].min() - 0.6 * unit, xy[:, 0].max() + 0.6 * unit)
     ax.set_ylim(xy[:, 1].min() - 0.6 * unit, xy[:, 1].max() + 0.6 * unit)
 
@@ -201,10 +196,6 @@ def _faces(ax: Axes, polygons: Floats, values: Any, scale: Normalize, colours: s
     """Polygons (n, V, 2) in the colours of the masked values (n,)."""
     shades = colormaps[colours].with_extremes(bad=UNVISITED)
     ax.add_collection(PolyCollection(list(polygons), array=values, cmap=shades, norm=scale, **look))
-
-
-def _walls(ax: Axes, ends: Any) -> None:
-    ax.add_collection(LineCollection(list(ends), colors=BARRIER, linewidths=0.7, capstyle="projecting", label=BACKDROP))
 
 
 def _flow(
@@ -245,10 +236,3 @@ def _unit(xy: Floats, pairs: NDArray[np.int64]) -> float:
     apart = np.linalg.norm(xy[:, None] - xy[None], axis=-1)
     near = np.where(apart > 0, apart, np.inf).min(axis=1)
     return min(unit, 2.2 * float(np.median(near[np.isfinite(near)]))) if np.isfinite(near).any() else unit
-
-
-def _bare(ax: Axes) -> None:
-    ax.set_aspect("equal")
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.spines[:].set_visible(False)
