@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from prism_irl.cli.options import FitsOptions
@@ -36,7 +37,7 @@ SIZES = {50: 40, 100: 80, 200: 160}
 """Trajectories, and how many of them are for training in the worlds of the zoo that have so many."""
 STEPS = 60
 FIRST_SEED = 1000
-NULLS_EACH, LARGEST_EACH, PRACTISED, OTHERS_EACH = 7, 4, 12, 2
+NULLS_EACH, LARGEST_EACH, PRACTISED, OTHERS_EACH = 6, 4, 12, 2
 """Data sets of a family: without intentions of each size; with them at the largest size, of practised routes there, and
 at the other sizes."""
 FOLDS = 3
@@ -48,6 +49,7 @@ SECONDS = {False: 60.0, True: 120.0}
 POWER = 0.9  # share of data sets with intentions in which a good test finds them
 QUICK = 100
 """Data sets below which a run is a preview."""
+DIRECTIONS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 Make = Callable[[int, int], Demonstrations]
 
 
@@ -120,6 +122,28 @@ def win_stay(n: int, seed: int) -> Demonstrations:
     return Demonstrations.from_arrays(won, actions, n_states=2, n_actions=2)
 
 
+def repeating(n: int, seed: int, *, size: int = 6, animals: int = 8) -> Demonstrations:
+    """A habit of places in a field that repeats its last action, with a bias of every animal towards some actions."""
+    rng, S = np.random.default_rng(seed), size * size
+    follow = moves(size)
+    habit, bias = rng.normal(size=(S, 4)), 0.7 * rng.normal(size=(animals, 4))
+    states, actions = np.zeros((2, n, STEPS), np.int64)
+    now, who, last = rng.integers(S, size=n), np.arange(n) % animals, np.zeros((n, 4))
+    for t in range(STEPS):
+        p = np.exp(habit[now] + bias[who] + 1.5 * last)
+        chosen = (rng.random((n, 1)) > (p / p.sum(1, keepdims=True)).cumsum(1)).sum(1).clip(0, 3)
+        states[:, t], actions[:, t], last = now, chosen, np.eye(4)[chosen]
+        now = follow[now, chosen]
+    return Demonstrations.from_arrays(states, actions, n_states=S, n_actions=4, groups=who)
+
+
+def moves(size: int) -> npt.NDArray[np.int64]:
+    """Where one gets from every cell of a field by four actions, (S, 4)."""
+    x, y = np.arange(size * size) % size, np.arange(size * size) // size
+    ways = [np.clip(x + dx, 0, size - 1) + size * np.clip(y + dy, 0, size - 1) for dx, dy in DIRECTIONS]
+    return np.stack(ways, axis=1)
+
+
 def maze_habit(n: int, seed: int) -> Demonstrations:
     """A habit over states in the labyrinth, every third with individuals, every third with drift."""
     world = HabitWorld(habit=seed, horizon=STEPS, memory=1 + seed % 5, individuals=seed % 3 == 1, drift=seed % 3 / 4)
@@ -129,6 +153,7 @@ def maze_habit(n: int, seed: int) -> Demonstrations:
 NULLS: dict[str, Make] = {
     "logistic choices": lambda n, number: choices(n, FIRST_SEED + number),
     "win-stay": lambda n, number: win_stay(n, FIRST_SEED + number),
+    "repeating places": lambda n, number: repeating(n, FIRST_SEED + number),
     "labyrinth habit": lambda n, number: maze_habit(n, FIRST_SEED + number),
     **{family: partial(from_zoo, family) for family in worlds.NULLS},
 }
@@ -141,11 +166,7 @@ def practised(n: int, seed: int) -> Demonstrations:
     """Ways between places of a 6 × 6 field, the next goal drawn on arrival; of short ways always the same one."""
     rng, size = np.random.default_rng(seed), 6
     S, A = size * size, 4
-    x, y = np.arange(S) % size, np.arange(S) // size
-    follow = np.zeros((S, A), np.int64)
-    for a, (dx, dy) in enumerate(((0, 1), (1, 0), (0, -1), (-1, 0))):
-        u, v = np.clip(x + dx, 0, size - 1), np.clip(y + dy, 0, size - 1)
-        follow[:, a] = v * size + u
+    follow = moves(size)
     places = rng.choice(S, int(rng.integers(3, 6)), replace=False)
     far = np.full((len(places), S), 50.0)
     far[np.arange(len(places)), places] = 0.0

@@ -207,7 +207,20 @@ def test_the_answer_is_settled(asked, settled):
 def test_a_clear_yes_to_one_question_settles_both(two, settled, monkeypatch):
     monkeypatch.setattr(EvidenceResult, "g1", property(lambda self: question(39, 1)))  # near the border
     monkeypatch.setattr(EvidenceResult, "g2", property(lambda self: two))
-    assert EvidenceResult(ways(), SMALL, NGram(), {}, most=199).settled == settled
+    assert (EvidenceResult(ways(), SMALL, NGram(), {}, most=199).unsettled == []) == settled
+
+
+def test_the_second_of_two_clear_questions_needs_fewer_surrogates(monkeypatch):
+    one = question(30)
+    monkeypatch.setattr(EvidenceResult, "g1", property(lambda self: one))
+    for two, unsettled in (
+        (question(18), ["gain", "goals"]),
+        (question(19), ["gain"]),
+        (question(19, spread=0.05), ["gain", "goals"]),
+    ):
+        monkeypatch.setattr(EvidenceResult, "g2", property(lambda self, two=two: two))
+        assert EvidenceResult(ways(), SMALL, NGram(), {}, most=199).unsettled == unsettled
+    assert evidence.holm([1 / 40, 1 / 20]) == pytest.approx([0.05, 0.05])
 
 
 def test_p_values_are_besag_and_cliffords():

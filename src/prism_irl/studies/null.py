@@ -21,7 +21,7 @@ import hashlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +50,8 @@ EXCEEDING = 5
 """Surrogates that reach the data before the answer is no."""
 CLEAR = 39
 """Surrogates after which a clear answer is yes: 1 / 40 is the level of the stricter of two questions."""
+SECOND = 19
+"""Surrogates after which another clear answer is yes beside it: 1 / 20 is the level of the second question."""
 FAR = 4.0
 ENOUGH = 10
 """Surrogates where the interval or the size of the effect have said no already: more would only sharpen p."""
@@ -232,10 +234,16 @@ class EvidenceResult:
         return float((1 + sum(other >= value for other in others)) / (1 + len(others)))
 
     @property
-    def settled(self) -> bool:
-        """Whether both questions are, or one of them is a clear yes."""
-        asked = [question for question in (self.g1, self.g2) if question is not None]
-        return any(question.clear for question in asked) or all(question.settled(self.most) for question in asked)
+    def unsettled(self) -> list[str]:
+        """Parts of which more surrogates are needed: none where one question has a clear yes."""
+        one, two = self.g1, self.g2
+        if one.clear or (two is not None and two.clear):
+            return []
+        found = [] if one.settled(self.most) else ["gain"]
+        if two is not None and not two.settled(self.most):
+            beside = two.counts and two.far and len(two.surrogates) >= SECOND
+            found += [] if beside and one.counts and one.far else ["goals"]
+        return found
 
 
 def by_unit(
@@ -290,7 +298,7 @@ def run(
         return None if cache is None else cache / f"{key}{told}-{task.data:04d}-{task.part}{shrunk}.json"
 
     def work_off(tasks: list[Task]) -> None:
-        done, began, left = len(found.rows), time.monotonic(), _seconds_left(found, parts, jobs)
+        done, began, left = len(found.rows), time.monotonic(), _seconds_left(found, jobs)
 
         def tell(rows: int) -> None:
             if on_part is not None:
@@ -307,40 +315,35 @@ def run(
     work_off([Task(0, part) for part in parts])
     batch = max(EXCEEDING, 1 if jobs == 1 else jobs)
     for first in range(1, surrogates + 1, batch):
-        open_ = [part for part in parts if part == "halves" or first == 1 or not _is_settled(found, part)]
-        if open_ == ["halves"] or (first > 1 and found.settled):
+        wanted = asked if first == 1 else found.unsettled
+        if not wanted:
             break
         numbers = range(first, min(first + batch, surrogates + 1))
-        work_off([Task(b, part) for b in numbers for part in open_ if part != "halves" or b <= AGREEMENTS])
+        tasks = [Task(b, part) for b in numbers for part in wanted]
+        work_off(tasks + [Task(b, "halves") for b in numbers if b <= AGREEMENTS])
     work_off(moved)
     return found
 
 
-def _is_settled(found: EvidenceResult, part: str) -> bool:
-    question = found.g1 if part == "gain" else found.g2
-    return question is None or question.settled(found.most)
-
-
-def _seconds_left(found: EvidenceResult, parts: Sequence[str], jobs: int) -> float:
+def _seconds_left(found: EvidenceResult, jobs: int) -> float:
     """What the surrogates that are still needed will take, by those that are done; NaN before the first of them."""
     if Task(1, "gain") not in found.rows:
         return math.nan
-    wanted, total = 0, 0.0
-    for part in (part for part in ("gain", "goals", "halves") if part in parts):
-        took = [row["seconds"] for task, row in found.rows.items() if task.part == part and task.data > 0]
+    total, wanted = 0.0, 0
+    for part in found.unsettled:
         question = found.g1 if part == "gain" else found.g2
-        if part == "halves":
-            needed = min(wanted, AGREEMENTS)
-        elif question is None or question.settled(found.most):
-            needed = len(took)
-        elif not question.counts:
+        assert question is not None
+        done, took = len(question.surrogates), found.values(part, "seconds")
+        if not question.counts:
             needed = ENOUGH
-        else:  # those that have reached the data say when enough of them will have
-            needed = math.ceil(EXCEEDING * len(took) / question.reached) if question.reached else CLEAR
-            needed = needed if question.reached or question.far else found.most
-        needed = min(max(needed, len(took)), found.most)
-        wanted = max(wanted, needed)
-        total += max(needed - len(took), 0) * float(np.mean(took or [0.0]))
+        elif question.reached:  # those that have reached the data say when enough of them will have
+            needed = math.ceil(EXCEEDING * done / question.reached)
+        else:
+            needed = CLEAR if question.far else found.most
+        wanted = max(wanted, min(needed, found.most))
+        total += max(min(needed, found.most) - done, 0) * float(np.mean(took))
+    halves = found.values("halves", "seconds")
+    total += max(min(wanted, AGREEMENTS) - len(halves), 0) * float(np.mean(halves or [0.0]))
     return total / max(jobs, 1)
 
 
