@@ -10,7 +10,7 @@ import pytest
 
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.report import screen
-from prism_irl.report.answers import answer, answer_of_run
+from prism_irl.report.answers import answer, answer_of_run, methods_text
 from prism_irl.report.explorer import write_explorer
 from prism_irl.report.places import layout_of
 
@@ -157,3 +157,14 @@ def test_levels_are_named_and_in_order() -> None:
     tables = screen.choices(explorer | {"choices": counts}, ["a", "b"])
     rows = [row[0] for row in tables[0].rows]
     assert rows == ["left 25%", "left 100%", "state -1", "state -0.5", "state 0", "state 0.5"]
+
+
+def test_a_paragraph_for_a_paper_says_both_questions_with_their_own_numbers() -> None:
+    evidence = {"p_value": 0.05, "surrogates": 39, "g1": {"effect": -0.0009, "low": -0.004, "high": 0.002}}
+    fit: dict[str, Any] = {"n_intentions": 2, "n_steps": 100, "n_trajectories": 5, "em": {}, "predictive_ll": {}}
+    text = methods_text(fit | {"evidence": evidence}, {})
+    assert "Intentions gained -0.0009 nats per step (95% interval -0.0040 to +0.0020) over the habit." in text
+    goals = {"effect": 0.0566, "low": 0.046, "high": 0.068, "p_adjusted": 0.05}
+    text = methods_text(fit | {"evidence": evidence | {"g2": goals}}, {})
+    assert "ways that end at places +0.0566 nats per step (95% interval +0.0460 to +0.0680, p = 0.05) more" in text
+    assert methods_text(fit | {"evidence": {"p_value": 0.3, "surrogates": 39}}, {}).count("p = 0.3") == 1
