@@ -111,12 +111,7 @@ def compact_index(index: npt.NDArray[np.int64], largest: int) -> npt.NDArray[np.
 class Prepared:
     """Demonstrations as the two halves of EM read them: context rows for policies, batches for networks.
 
-    Parameters
-    ----------
-    demos : Demonstrations
-    rows : (n,) int32 or int64
-        Context of every step; one past the last row for a state that the fit never named.
-    device : torch device of the batches
+    ``rows`` (n,) is the context of every step, one past the last row for a state that the fit never named.
     """
 
     demos: Demonstrations
@@ -131,10 +126,8 @@ class Prepared:
     @cached_property
     def pairs(self) -> npt.NDArray[np.integer]:
         """Context and action of every step as one index, row * A + action, (n,)."""
-        A = self.demos.n_actions
-        return compact_index(
-            self.rows.astype(np.int64) * A + self.demos.actions, (int(self.rows.max(initial=0)) + 1) * A
-        )
+        A, rows = self.demos.n_actions, self.rows.astype(np.int64)
+        return compact_index(rows * A + self.demos.actions, (int(rows.max(initial=0)) + 1) * A)
 
     @cached_property
     def last_pair(self) -> int:
@@ -226,14 +219,7 @@ class Rows:
 
 
 class Parts:
-    """Data as an iteration of EM reads them: all at once, or some trajectories at a time.
-
-    Parameters
-    ----------
-    data : Prepared
-    most : int, optional
-        Steps of a part at most (or one trajectory); all data are one part where it is absent.
-    """
+    """Data as an iteration of EM reads them: all at once, or ``most`` steps (or one trajectory) at a time."""
 
     def __init__(self, data: Prepared, most: int | None = None) -> None:
         self.data, self.most = data, most

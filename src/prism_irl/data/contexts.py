@@ -40,15 +40,12 @@ class Contexts:
     """Tree of the histories of length 1..L that occur.
 
     Rows are ordered by length: rows 0..S-1 are the states themselves (all of them, seen or not), then the contexts
-    of length 2, and so on. With ``length=1`` a context is a state and nothing changes.
+    of length 2, and so on.
 
     Parameters
     ----------
-    n_states : int
-    parents : tuple of (C_l,) int64
-        For l = 2..L: the row of the parent (length l - 1) of each context of length l.
-    oldest : tuple of (C_l,) int64
-        For l = 2..L: the oldest symbol of each context of length l.
+    parents, oldest : tuples of (C_l,) int64
+        For l = 2..L: the row of the parent (length l - 1) and the oldest symbol of each context of length l.
     n_actions : int
         Needed where contexts hold actions.
     reads : {"states", "actions", "both"}
@@ -114,17 +111,15 @@ class Contexts:
         for level in range(2, length + 1):
             rows = contexts.lookup(windows)
             complete = (windows[:, level - 1] >= 0) & (rows >= contexts.starts[-2]) & (rows < contexts.n_contexts)
-            keys = np.unique(rows[complete] * width + windows[complete, level - 1])
-            contexts = replace(
-                contexts, parents=(*contexts.parents, keys // width), oldest=(*contexts.oldest, keys % width)
-            )
+            parents, oldest = np.divmod(np.unique(rows[complete] * width + windows[complete, level - 1]), width)
+            contexts = replace(contexts, parents=(*contexts.parents, parents), oldest=(*contexts.oldest, oldest))
         return contexts
 
     def state(self) -> dict[str, npt.NDArray[np.int64]]:
         """Arrays that, with the number of states, determine the tree."""
         parents = {f"parents_{level}": rows for level, rows in enumerate(self.parents)}
         symbols = {} if self.reads == "states" else {"symbols": np.array([READS.index(self.reads), self.n_actions])}
-        return {**parents, **{f"oldest_{level}": rows for level, rows in enumerate(self.oldest)}, **symbols}
+        return parents | {f"oldest_{level}": rows for level, rows in enumerate(self.oldest)} | symbols
 
     @classmethod
     def from_state(cls, n_states: int, state: Mapping[str, npt.NDArray[np.int64]]) -> Contexts:
@@ -183,21 +178,11 @@ class Contexts:
         """Windows (B, L) after choosing ``actions`` (B,), before the next state is entered."""
         if self.reads == "states":
             return recent
-        kept = recent[:, :1] if self.reads == "actions" else recent[:, :0]
-        older = recent[:, 1:] if self.reads == "actions" else recent
-        window = np.concatenate([kept, actions[:, None], older], axis=1)
-        if self.reads == "both":  # a place for the state that is entered next
-            window = np.concatenate([recent[:, :1], window], axis=1)
-        return window[:, : recent.shape[1]]
+        older = recent if self.reads == "both" else recent[:, 1:]  # both: a place for the state that is entered next
+        return np.concatenate([recent[:, :1], actions[:, None], older], axis=1)[:, : recent.shape[1]]
 
     def lookup(self, windows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Row of the longest known context of each window of recent symbols.
-
-        Parameters
-        ----------
-        windows : (n, l) int64
-            Recent symbols, newest first; -1 where the trajectory had not begun.
-        """
+        """Row of the longest known context of each window (n, l) of symbols, newest first, -1 before the first step."""
         rows = np.where((windows[:, 0] >= 0) & (windows[:, 0] < self.n_states), windows[:, 0], self.unknown)
         extended = rows < self.n_states  # an unknown context has no known extension
         for level in range(2, min(self.length, windows.shape[1]) + 1):

@@ -1,29 +1,20 @@
 """Continuous data as models see them: in units of their own, as movement, and by what happens around a step.
 
-*Units* standardise observations and commands. They are fitted on training trajectories and saved with the model, so
-that new data is read in the units of the fit:
+*Units* standardise observations and commands. They are fitted on training trajectories and saved with the model:
 
     x ← (x − mean) / sd      for every observation and every command, with a spread of one where nothing changes
     cell(x)                  the nearest of a few k-means centres: what kernels and networks over states read
 
-Policies on features read the standardised numbers; a density is given in the units of the data by the log volume
-Σ_j log sd_j of a unit of the commands.
+A density is given in the units of the data by the log volume Σ_j log sd_j of a unit of the commands.
 
-*Movement* says what moves, where it is, and whether the gripper is shut. Recordings differ in what their columns are:
-joints or a tool, absolute targets or differences, grippers as numbers or as words of two values. `Movement.fit` finds
-out from the data which column is which:
-
-- *constant*: dropped, and said;
-- *two-valued* (a gripper, a contact, a lamp): 0 or 1, a Bernoulli variable of its own;
-- *place*: an observation that is none of these, relative to its mean over the episode;
-- *target*: a command that is an observation some steps ahead (absolute targets): it says nothing that places do not;
-- *difference*: any other command: a movement, as the derivatives of smoothed places are.
-
+*Movement* says what moves, where it is, and whether the gripper is shut. `Movement.fit` finds out from the data which
+column is which: *constant* (dropped, and said); *two-valued* (a gripper, a lamp: 0 or 1); *place*, any other
+observation, relative to its mean over the episode; *target*, a command that is an observation some steps ahead, which
+says nothing that places do not; *difference*, any other command: a movement, as the derivatives of smoothed places are.
 Places and movements are standardised, and where there are many of them, rotated to whitened principal components.
 
-*Windows* describe a step by values some steps before and after, and by how much they vary, for labelling recordings as
-a whole (`rewards.windows`). They look ahead, so that a density of them is no prediction: never compare it with the
-likelihood of commands.
+*Windows* describe a step by values some steps before and after, and by how much they vary (`rewards.windows`). They
+look ahead, so that a density of them is no prediction: never compare it with the likelihood of commands.
 """
 
 from __future__ import annotations

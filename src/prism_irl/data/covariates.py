@@ -4,11 +4,10 @@ A column of numbers becomes one input, (x − mean) / standard deviation; a colu
 first, 0 or 1, standardised too. *Since* turns a column of events into the time since the last one: log(1 + steps), or
 log(1 + seconds) where the table has numeric times; before the first event of a trajectory the time since it began.
 
-Whatever a kernel reads at a step is older than the action of that step: the row in which an animal drinks may carry
-drink = 1, and would tell the action that is predicted. So the value at a step is that of the row before (the mean at
-the first step of a trajectory), and the time since an event counts from the step after it. Two kinds of columns are
-read from their own row: those that are constant in every trajectory, and those that are declared to be known before
-the action (a cue, a dose), by ``:now`` behind the name.
+Whatever a kernel reads at a step is older than the action of that step, which a column might tell: the value is that of
+the row before (the mean at the first step), and the time since an event counts from the step after it. Two kinds of
+columns are read from their own row: those that are constant in every trajectory, and those that are declared to be
+known before the action (a cue, a dose), by ``:now`` behind the name.
 """
 
 from __future__ import annotations

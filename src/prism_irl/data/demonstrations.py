@@ -1,13 +1,12 @@
 """Demonstrations: what the agent saw and did, as ragged trajectories stored flat.
 
-Trajectory i is the slice ``offsets[i]:offsets[i + 1]`` of flat arrays of n steps. Everything per step in this
-package (responsibilities, labels, likelihoods) is aligned with these flat arrays; padding appears only inside a
-batch (`prism_irl.data.batching`). Build one from a table, an npz file or arrays; take it apart by trajectory or group.
+Trajectory i is the slice ``offsets[i]:offsets[i + 1]`` of flat arrays of n steps, with which everything per step in
+this package is aligned; padding appears only inside a batch (`prism_irl.data.batching`).
 
-States and actions are ids, or vectors: a command y_t in R^m that depends on the observation x_t in R^d of the same step
-(`Demonstrations.continuous`), in the units of the data (a fit has its own, `data.continuous`). A command may also be
-explained by p vectors φ_tj in R^m that are known before it, the design: the direction to the block, to the target, a
-constant for the gripper. An intention is then a weight per vector, E[y_t] = Σ_j θ_kj φ_tj (`rewards.linear`).
+States and actions are ids, or vectors: a command y_t in R^m that depends on the observation x_t in R^d of the same
+step, in the units of the data (a fit has its own, `data.continuous`), or on p vectors φ_tj in R^m that are known before
+it, the design: the direction to the block, to the target, a constant for the gripper. An intention is then a weight per
+vector, E[y_t] = Σ_j θ_kj φ_tj (`rewards.linear`).
 """
 
 from __future__ import annotations

@@ -245,14 +245,8 @@ def to_boris(intervals: pd.DataFrame) -> pd.DataFrame:
 def from_pynapple(state: Any, action: Any, trials: Any = None, **columns: Any) -> Demonstrations:
     """Read time series of states and actions, a trajectory per interval; steps outside of these are left out.
 
-    Parameters
-    ----------
-    state, action : pynapple.Tsd or TsdFrame
-        Ids, or of a TsdFrame numbers that are observed and commanded, at the same times.
-    trials : pynapple.IntervalSet, optional
-        By default the time support of the states.
-    **columns
-        Options of `Demonstrations.from_table`, such as ``max_gap``.
+    A Tsd holds ids, a TsdFrame numbers that are observed or commanded; ``trials`` is an IntervalSet, by default the
+    time support of the states; ``columns`` are options of `Demonstrations.from_table`, such as ``max_gap``.
     """
     try:
         times, theirs, support = np.asarray(state.t), np.asarray(action.t), trials
@@ -281,14 +275,7 @@ def from_pynapple(state: Any, action: Any, trials: Any = None, **columns: Any) -
 
 
 def to_pynapple(demos: Demonstrations, intentions: npt.ArrayLike, names: Sequence[str] | None = None) -> Any:
-    """Segments as an IntervalSet with metadata, or probabilities as a TsdFrame, on the clock of `session_clock`.
-
-    Parameters
-    ----------
-    intentions : (n,) int, or (n, K) floats
-        Of every step, such as ``model.predict(demos)`` or ``model.predict_proba(demos)``.
-    names : K strings, optional
-    """
+    """Segments (from intentions (n,)) as an IntervalSet, or probabilities (n, K) as a TsdFrame, by `session_clock`."""
     pynapple = need("pynapple", "interop")
     values = np.asarray(intentions)
     if values.shape[:1] != (demos.n_steps,):
@@ -423,13 +410,9 @@ def write_nwb(
 
     Parameters
     ----------
-    frame : DataFrame
-        The rows as they were, with what was added to them; kept under their names.
-    demos, order : Demonstrations, (n,)
-        The steps, and the row behind each.
-    probabilities : (n, K)
-    names : K strings
-        Of the intentions.
+    frame, order : DataFrame, (n,)
+        The rows as they were, with what was added to them, and the row behind each step.
+    probabilities, names : (n, K), K strings
     method : str
         What inferred them, in words.
     session_start : datetime, optional

@@ -2,22 +2,18 @@
 
 Where z_t = j is known, the emission of every other intention is put so far below that of j that its posterior is zero,
 whatever the switching model is. EM then climbs the joint likelihood log p(a, z_known) instead of log p(a). Intention j
-is the j-th known label. Predictions are never clamped.
-
-Labels are a column of the data, or a second table:
+is the j-th known label. Predictions are never clamped. Labels are a column of the data, or a second table:
 
     trajectory,step,label          one row per step; steps count from 0 within their trajectory
     trajectory,start,end,label     one row per stretch: from start up to, and without, end
     trajectory,first,last,label    the same with the last step included, as many annotation programs write it
     trajectory,start_s,end_s,label one row per stretch, in seconds from the beginning: start_s ≤ t < end_s
 
-Stretches from start to end are in the units of the data's own times where there are any (seconds of a clock; frames of
-a robot dataset), else in steps. For seconds the data must know how long a step takes: from their rate (frames per
-second of a LeRobot dataset, ``--hz``), a step being at its frame / rate, or from times that are dates or no whole
-numbers, counted from the first step of the trajectory. A trajectory may also be called by the columns that name it in
-the data, or ``episode`` and ``episode_index``. Rows with an empty label, or −1, say nothing. Event tables of BORIS,
-tabular or aggregated, are such stretches: an observation is a trajectory (with several subjects, ID/SUBJECT), a
-behaviour that lasts is a label.
+Stretches from start to end are in the units of the data's own times where there are any, else in steps. For seconds the
+data must know how long a step takes: from their rate (frames per second of a LeRobot dataset, ``--hz``), or from times
+that are dates or no whole numbers. A trajectory may also be called by the columns that name it in the data. Rows with
+an empty label, or −1, say nothing. Event tables of BORIS are such stretches: an observation is a trajectory (with
+several subjects, ID/SUBJECT), a behaviour that lasts is a label.
 """
 
 from __future__ import annotations

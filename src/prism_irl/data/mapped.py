@@ -5,9 +5,8 @@
     meta.json: sizes, names, checksum
 
 A folder is written part by part, so that neither side of the copy has to fit into memory, and checked chunk by chunk
-when it is opened: a damaged one is an error, never a wrong answer. A part of the trajectories and the standardised
-observations of a fit are as large as the data; they lie in files without a name in the folder for temporary files
-(TMPDIR), which are gone with the arrays, and the operating system keeps of them in memory what there is room for.
+when it is opened. What a fit makes of the data lies in files without a name in the folder for temporary files (TMPDIR),
+which are gone with the arrays.
 """
 
 from __future__ import annotations

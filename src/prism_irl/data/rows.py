@@ -341,16 +341,10 @@ class Keyed(NamedTuple):
 def sort_rows(
     keyed: Keyed, times: Array | None, used: Sequence[str], ties: Ties = "error", max_gap: float | None = None
 ) -> Rows:
-    """Sort rows by trajectory and time.
+    """Sort rows by trajectory and ``times`` (n,), where there are any.
 
-    Parameters
-    ----------
-    times : (n,), optional
-    used : columns of all roles, which cannot tell trajectories apart
-    ties : {"error", "keep"}
-        What to do with rows of a trajectory at the same time.
-    max_gap : float, optional
-        Cut a trajectory where more time than this passes between two rows (seconds, where times are dates).
+    Columns of roles are ``used`` and cannot tell trajectories apart. Rows of a trajectory at the same time are an
+    error, or ``ties`` keep their order. A trajectory is cut where more time than ``max_gap`` passes (seconds).
     """
     codes, names, notes = keyed.codes, keyed.names, _restarts(keyed, times, used)
     order = np.argsort(codes, kind="stable") if times is None else np.lexsort((times, codes))

@@ -171,9 +171,9 @@ class HDF5Source(ArraySource):
                     store.visititems(claims.add)
                     if "data" in store and hasattr(store["data"], "keys"):
                         groups = [f"data/{name}" for name in sorted(store["data"], key=_numbered)]
+            except InputError:
+                raise
             except BROKEN as error:
-                if isinstance(error, InputError):
-                    raise
                 if self.folder.is_file():
                     raise InputError(f"{path} is no HDF5 file ({brief(error)}); restore it from its source.") from None
             for group in groups:

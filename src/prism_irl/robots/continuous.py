@@ -84,7 +84,7 @@ def read_dataset(
     if not all(wanted):
         raise InputError("Say what is observed and what is done, for example --observe observation.state --act action.")
     rows: list[list[npt.NDArray[np.float32]]] = [[], []]
-    names: tuple[tuple[str, ...], ...] = ((), ())
+    names, phase_names = list[tuple[str, ...]](), tuple[str, ...]()
     index, times, phases = [], [], []
     source = open_episodes(folder, strict=strict)
     if "intention" in may_lack and intention is not None and not source.has(intention):
@@ -97,29 +97,26 @@ def read_dataset(
         raise InputError(f"{folder} has no commands called {ACTION}; name what stands for them: --act {there}.")
     source.ask_for(*columns)
     source.ask_for_vectors(*(name for parts in wanted for name, _ in parts))
-    kept_steps = slice(None, None, stride(source.fps, hz))
-    others = source.further_vectors()
-    phase_names: tuple[str, ...] = ()
-
-    def vectors(episode: Episode) -> list[list[Named]]:
-        pairs = zip(wanted, ROLES, strict=True)
-        joints = {name: source.dimension_names(name) for parts in wanted for name, _ in parts}
-        return [[_values(episode, *part, role, others, joints[part[0]]) for part in parts] for parts, role in pairs]
-
+    kept_steps, others = slice(None, None, stride(source.fps, hz)), source.further_vectors()
+    joints = {name: source.dimension_names(name) for parts in wanted for name, _ in parts}
     ranges = None if episodes is None else chosen_episodes(episodes)
     seen: set[str] = set()
 
-    def is_chosen(episode: Episode) -> bool:
+    def vectors(episode: Episode) -> list[list[Named]] | None:
+        """What is observed and done, of episodes that are chosen."""
         seen.add(episode.language)
         numbered = ranges is None or any(first <= episode.index <= last for first, last in ranges)
-        return numbered and (task is None or task.lower() in episode.language.lower())
+        if not numbered or (task is not None and task.lower() not in episode.language.lower()):
+            return None
+        pairs = zip(wanted, ROLES, strict=True)
+        return [[_values(episode, *part, role, others, joints[part[0]]) for part in parts] for parts, role in pairs]
 
-    for episode, found in source.visit(lambda episode: vectors(episode) if is_chosen(episode) else None):
+    for episode, found in source.visit(vectors):
         if found is None:
             continue
         for kept, parts in zip(rows, found, strict=True):
             kept.append(np.concatenate([values for values, _ in parts], axis=1)[kept_steps])
-        names = tuple(tuple(name for _, own in parts for name in own) for parts in found)
+        names = [tuple(name for _, own in parts for name in own) for parts in found]
         index.append(episode.index)
         times.append(np.arange(len(episode), dtype=np.int64)[kept_steps])
         phases.append(None if episode.phases is None else episode.phases[kept_steps])
@@ -132,14 +129,8 @@ def read_dataset(
     if not index:
         tasks = f"; their tasks are {', '.join(sorted(map(repr, seen))[:10])}" if task is not None else ""
         raise InputError(f"No episode in {folder} is among those that --episodes and --task ask for{tasks}.")
-    demos = Demonstrations.continuous(
-        rows[0],
-        rows[1],
-        times=times,
-        observation_names=names[0],
-        motion_names=names[1],
-        trajectory_names=np.array(index, dtype=np.int64),
-    )
+    named = {"observation_names": names[0], "motion_names": names[1], "trajectory_names": np.array(index, np.int64)}
+    demos = Demonstrations.continuous(rows[0], rows[1], times=times, **named)
     truth: Vocabulary | None = None
     if intention is not None:
         values = distinct(_column(columns, intention), "intention", demos.where)
@@ -190,9 +181,9 @@ def _values(
     episode: Episode, name: str, part: str | None, role: str, others: Sequence[str], joints: tuple[str, ...]
 ) -> Named:
     known = {STATE: episode.states, ACTION: episode.actions, **episode.vectors}
+    if name in episode.cameras and role != "observe":
+        raise InputError(f"{name} is a camera, which is observed and not done; name it in --observe.")
     if name in episode.cameras:
-        if role != "observe":
-            raise InputError(f"{name} is a camera, which is observed and not done; name it in --observe.")
         from prism_irl.robots.vision.encoders import FixedEncoder  # torch, which vectors do not need
 
         known[name] = FixedEncoder(name).encode(episode)
@@ -275,9 +266,8 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
     if config is None:
         return None
     said = config["source"]
-    for folder in (Path(said["folder"]), table.parent / said["relative"] if said["relative"] else None):
-        if folder is None or not folder.is_dir():
-            continue
+    there = [Path(said["folder"]), *([table.parent / said["relative"]] if said["relative"] else [])]
+    for folder in (folder for folder in there if folder.is_dir()):
         dataset = config.get("dataset") or {}
         split = dataset.get("split") or ("all" if dataset.get("kind") == "RLDSSource" else None)
         source = open_episodes(folder, split=split)
@@ -289,7 +279,7 @@ def recordings_of(table: Path, demos: Demonstrations) -> Recordings | None:
 
 def _observed_camera(source: EpisodeSource, demos: Demonstrations) -> str | None:
     """The camera whose frames were observed, if one was."""
-    seen = {name.partition("[")[0]: None for name in getattr(demos, "observation_names", None) or ()}
+    seen = {name.partition("[")[0]: None for name in demos.observation_names or ()}
     if all(name in VECTORS for name in seen):
         return None
     cameras = next((episode.cameras for episode in source), {})

@@ -140,11 +140,9 @@ class Episode:
         """Name of a camera that exists: the one asked for, or the first."""
         if not self.cameras:
             raise InputError(f"Episode {self.name} has no camera; use an encoder that reads states, such as proprio.")
-        if name is None:
-            return next(iter(self.cameras))
-        if name not in self.cameras:
+        if name is not None and name not in self.cameras:
             raise InputError(f"Episode {self.name} has no camera {name!r}; choose {', '.join(self.cameras)}.")
-        return name
+        return next(iter(self.cameras)) if name is None else name
 
     def __repr__(self) -> str:
         return (
@@ -277,9 +275,9 @@ class EpisodeSource(ABC):
         """One episode; bytes that are not what they should be can fail in any way, and all of them mean damage."""
         try:
             return read()
+        except InputError:
+            raise
         except (*BROKEN, zlib.error) as error:
-            if isinstance(error, InputError):
-                raise
             raise damaged(str(self.position - 1), f"it cannot be read ({brief(error)})") from None
 
 
@@ -288,9 +286,9 @@ def of_dataset(folder: Path) -> Iterator[None]:
     """Turn what foreign metadata can make a reader stumble over into one sentence."""
     try:
         yield
+    except InputError:
+        raise
     except BROKEN as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"The dataset in {folder} is damaged ({brief(error)}); restore it from its source.") from None
 
 
@@ -370,9 +368,9 @@ def read_video(path: Path, episode: str, *, start: float = 0.0, n_frames: int | 
                     continue
                 count += 1
                 yield frame.to_ndarray(format="rgb24")
+    except DamagedEpisodeError:
+        raise
     except (av.error.FFmpegError, OSError, ValueError) as error:
-        if isinstance(error, DamagedEpisodeError):
-            raise
         raise damaged(episode, f"its video {path.name} breaks off after {count} frames ({brief(error)})") from None
 
 
@@ -385,9 +383,9 @@ def decode_image(data: bytes, episode: str, what: str) -> Frame:
             with image_module.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
                 _check_size(image.width, image.height, episode, what)
                 return np.asarray(image.convert("RGB"), dtype=np.uint8)
+    except DamagedEpisodeError:
+        raise
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
-        if isinstance(error, DamagedEpisodeError):
-            raise
         raise damaged(episode, f"{what} cannot be decoded ({brief(error)})") from None
 
 

@@ -166,10 +166,7 @@ def write_stages(folder: Path, segments: Mapping[int, Sequence[Segment]], names:
 
 
 def write_seconds(path: Path, segments: Mapping[int, Sequence[Segment]], names: Sequence[str]) -> None:
-    """Segments with seconds: .json, a list per episode, or .vtt, subtitles of one episode or of all in a row.
-
-    JSON: ``{"0": [{"start_sec", "end_sec", "subtask"}, …], …}``. A segment ends where the next one begins.
-    """
+    """Segments with seconds, which end where the next begins: .json, a list per episode, or .vtt, subtitles of all."""
     found: dict[str, list[dict[str, Any]]] = {}
     lines, begun = ["WEBVTT", ""], 0.0
     for episode, own in segments.items():
@@ -192,9 +189,7 @@ def write_rerun(
 
     ``rate`` is how many frames a second has; without it time is counted in steps.
     """
-    rr = need("rerun", "rerun")
-    columns = short_names(column_names(demos))
-    values = signals(demos)[0]
+    rr, values, columns = need("rerun", "rerun"), signals(demos)[0], short_names(column_names(demos))
     stream = rr.RecordingStream("prism")
     stream.save(str(path))
     for i, (a, b) in enumerate(pairwise(demos.offsets.tolist())):
@@ -203,7 +198,7 @@ def write_rerun(
         name = "step" if rate is None else "time"
         times, place = [rr.TimeColumn(name, **clock)], f"episode_{demos.name_of(i)}"
         for j, column in enumerate(columns):
-            group = "observed" if j < values.shape[1] - demos.motions.shape[1] else "commanded"  # type: ignore[union-attr]
+            group = "observed" if j < values.shape[1] - demos.action_space.size else "commanded"
             own = rr.Scalars.columns(scalars=values[a:b, j])
             stream.send_columns(f"{place}/{group}/{column}", indexes=times, columns=own)
         stream.send_columns(f"{place}/phase", indexes=times, columns=rr.Scalars.columns(scalars=labels[a:b]))
@@ -338,7 +333,7 @@ class LeRobotSource(EpisodeSource):
             if key is not None and (COLUMN if self._is_style(key) else key) not in table.column_names:
                 raise damaged(name, f"it has no column {key!r}")
         numeric = {key for key in (*COLUMNS, self.action_key, self.state_key) if key in table.column_names}
-        if not pa.types.is_integer(table.schema.field("phase").type if "phase" in numeric else pa.int64()):
+        if "phase" in numeric and not pa.types.is_integer(table.schema.field("phase").type):
             numeric.discard("phase")  # words, which are a column like others
         columns = {key: _numbers(table[key], name, key) for key in table.column_names if key in numeric}
         done = np.zeros((length, 1)) if self.action_key is None else columns[self.action_key]
@@ -383,9 +378,8 @@ class LeRobotSource(EpisodeSource):
         if self.version != "v3.0":
             return {"episode_chunk": index // self.chunk, "episode_index": index}
         place = {key: row.get(f"{prefix}/{key}") for key in ("chunk_index", "file_index")}
-        for key, value in place.items():
-            if not isinstance(value, int):
-                raise damaged(str(index), f"its metadata have no {prefix}/{key}")
+        if missing := [key for key, value in place.items() if not isinstance(value, int)]:
+            raise damaged(str(index), f"its metadata have no {prefix}/{missing[0]}")
         return place
 
     def _path(self, key: str, values: dict[str, Any]) -> Path:

@@ -131,15 +131,8 @@ def exact_posterior(
     """Forward and backward pass over hidden states of which the intention is one part.
 
     State transitions do not depend on the intention once the action is known, so they drop out of the evidence.
-
-    Parameters
-    ----------
-    policies : (n, K, A)
-        π_k(a | s_t) at every step.
-    initial : (H,)
-        Distribution of the first hidden state; those of one intention lie side by side, H / K of them.
-    kernels, kernel_after : (P, H, H), (n,)
-        Transitions of hidden states, and which of them follows each step.
+    ``policies`` (n, K, A) are π_k(a | s_t), ``initial`` (H,) the distribution of the first hidden state, of which H / K
+    of one intention lie side by side; ``kernel_after`` (n,) says which of the ``kernels`` (P, H, H) follows each step.
     """
     n, K, _ = policies.shape
     emission = np.repeat(policies[np.arange(n), :, demos.actions], len(initial) // K, axis=1)

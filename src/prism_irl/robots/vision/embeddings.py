@@ -127,18 +127,9 @@ def embed(
 ) -> EmbeddingCache:
     """Encode every episode that is not in the cache yet, and return the cache.
 
-    Damaged episodes are left out (an error where the source is strict); an encoder that needs a sample is fitted once.
-
-    Parameters
-    ----------
-    folder : path
-        Of the cache; one of another dataset or encoder is refused.
-    like : path, optional
-        Cache of another dataset whose encoder is used as it was fitted there, so that vectors mean the same.
-    steps_per_shard : int
-        Vectors that are held in memory before they are written.
-    on_episode : function, optional
-        Called with episodes done, episodes promised (or None) and frames done in this run.
+    Damaged episodes are left out (an error where the source is strict); an encoder that needs a sample is fitted once,
+    or used as it was fitted for another cache (``like``). A ``folder`` of another dataset or encoder is refused. After
+    every episode ``on_episode`` gets episodes done, episodes promised (or None) and frames done in this run.
     """
     path = Path(folder)
     wanted = storage.read_plain(

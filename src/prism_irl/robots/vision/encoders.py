@@ -189,14 +189,7 @@ def averages(frames: list[Frame], size: int) -> Vectors:
 
 
 class PretrainedEncoder(FrameEncoder):
-    """A frozen vision model from a folder or the hub: DINOv2's class token, or SigLIP's pooled picture.
-
-    Parameters
-    ----------
-    model : str
-        A short name of `HUB`, a hub id, or a local folder with config.json, model.safetensors and
-        preprocessor_config.json.
-    """
+    """A frozen vision model by a name of `HUB`, a hub id or a folder: DINOv2's class token, SigLIP's pooled picture."""
 
     def __init__(self, model: str, camera: str | None = None, batch_size: int = 64, device: str = "auto") -> None:
         super().__init__(camera, batch_size)

@@ -142,9 +142,8 @@ class Tokenizer:
             "inertia": self.inertia_,
         }
         tensors = {name: getattr(self, name) for name in self.TENSORS}
-        storage.save_described(
-            path / "tokenizer.json", described, path / "tokenizer.safetensors", tensors, {"kind": "tokenizer"}
-        )
+        files = path / "tokenizer.json", path / "tokenizer.safetensors"
+        storage.save_described(files[0], described, files[1], tensors, {"kind": "tokenizer"})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -168,8 +167,7 @@ class Tokenizer:
         return f"Tokenizer({self.n_states} states, {self.n_actions} actions, actions {self.action_scaling})"
 
     def _fit_scaling(self, commands: npt.NDArray[np.float64]) -> None:
-        self.gripper_ = _gripper(commands, self.gripper)
-        self.gripper_range_ = (0.0, 1.0)
+        self.gripper_, self.gripper_range_ = _gripper(commands, self.gripper), (0.0, 1.0)
         if self.gripper_ is not None:
             values = commands[:, self.gripper_]
             self.gripper_range_ = (float(values.min()), float(values.max()))
@@ -194,8 +192,8 @@ class Tokenizer:
         if self.action_scaling not in ("standardised", "none"):
             raise InputError(f"action_scaling is {self.action_scaling!r}; choose standardised or none.")
         for name in ("n_states", "n_actions", "max_iterations"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)!r}; give a whole number of at least 1.")
+            if not isinstance(value := getattr(self, name), int) or value < 1:
+                raise InputError(f"{name} is {value!r}; give a whole number of at least 1.")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_centroids_"):
