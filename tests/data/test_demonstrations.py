@@ -13,9 +13,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from continuous_worlds import walking
 from prism_irl import HIQL
 from prism_irl.data.demonstrations import Demonstrations, Space, between, parts_of, some_trajectories, steps_of
-from prism_irl.data.read import read_data
 from prism_irl.errors import InputError
-from support import assert_same, frame
+from support import assert_same
 
 OPTIONAL = ("observations", "labels", "times", "groups", "trajectory_names")
 
@@ -373,18 +372,6 @@ def test_spaces_are_of_ids_or_of_numbers(make_demos):
 def test_commands_need_something_to_depend_on(make_demos):
     with pytest.raises(InputError, match="observations or a design"):
         make_demos(0, lengths=LENGTHS).with_commands(np.zeros((24, 2)))
-
-
-# -- as a notebook shows them ------------------------------------------------------------------------------------------
-
-
-def test_a_notebook_shows_what_is_there() -> None:
-    demos = read_data(frame(state=list("xy<xy"), group=["g", "h", "g", "h", "g"])).demonstrations
-    html = demos._repr_html_()
-    assert "<td>2: g, h</td>" in html
-    assert "&lt;" in html
-    assert "<, x" not in html
-    assert "true labels" not in html
 
 
 def test_demonstrations_are_a_sequence_of_trajectories() -> None:

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,125 +21,6 @@ from prism_irl.data.interop import (
     to_xarray,
 )
 from prism_irl.data.labels import with_labels
-
-
-@dataclass
-class Rollout:
-    """What imitation's Trajectory looks like from outside."""
-
-    obs: Any
-    acts: Any
-
-
-@pytest.fixture
-def minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Write a dataset into a local Minari folder of its own."""
-    minari = pytest.importorskip("minari", reason="needs the extra interop")
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-
-    def write(
-        observations: list[Any], actions: list[Any], space: Any, action_space: Any, name: str = "test/grid-v0"
-    ) -> Any:
-        episodes = [
-            EpisodeBuffer(
-                id=i,
-                observations=seen,
-                actions=done,
-                rewards=[0.0] * len(done),
-                terminations=[False] * len(done),
-                truncations=[False] * (len(done) - 1) + [True],
-            )
-            for i, (seen, done) in enumerate(zip(observations, actions, strict=True))
-        ]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about missing authors
-            return minari.create_dataset_from_buffers(
-                name, episodes, observation_space=space, action_space=action_space
-            )
-
-    return write
-
-
-def test_minari_discrete(minari_dataset: Callable[..., Any]) -> None:
-    from gymnasium.spaces import Discrete
-
-    seen = [np.array([3, 4, 5, 6]), np.array([7, 3, 7])]
-    done = [np.array([0, 1, 2]), np.array([2, 0])]
-    dataset = minari_dataset(seen, done, Discrete(6, start=3), Discrete(4))
-    for source in (dataset, "test/grid-v0"):
-        demos = Demonstrations.from_minari(source)
-        np.testing.assert_array_equal(demos.states, [0, 1, 2, 4, 0])
-        np.testing.assert_array_equal(demos.actions, [0, 1, 2, 2, 0])
-        np.testing.assert_array_equal(demos.offsets, [0, 3, 5])
-        assert (demos.n_states, demos.n_actions) == (6, 4)
-
-
-def test_minari_vectors_need_a_state_index(minari_dataset: Callable[..., Any]) -> None:
-    from gymnasium.spaces import Box, Discrete
-
-    seen = [np.array([[0.1], [0.9], [0.6]], np.float32)]
-    dataset = minari_dataset(seen, [np.array([5, 1])], Box(0, 1, (1,)), Discrete(6))
-    with pytest.raises(InputError, match=r"states of the dataset are a space Box.*state="):
-        Demonstrations.from_minari(dataset)
-    demos = Demonstrations.from_minari(dataset, state=lambda o: (o[:, 0] > 0.5).astype(int), n_states=2)
-    np.testing.assert_array_equal(demos.states, [0, 1])
-    np.testing.assert_array_equal(demos.actions, [5, 1])
-    assert (demos.n_states, demos.n_actions) == (2, 6)
-    with pytest.raises(InputError, match="states of trajectory 0 are an array of float"):
-        Demonstrations.from_minari(dataset, state=lambda o: o[:, 0])
-    with pytest.raises(InputError, match="Trajectory 0 has 1 states for 2 steps"):
-        Demonstrations.from_minari(dataset, state=lambda o: np.zeros(1, int))
-
-
-def test_a_damaged_minari_dataset_is_said(minari_dataset: Callable[..., Any], tmp_path: Path) -> None:
-    from gymnasium.spaces import Discrete
-
-    minari_dataset([np.array([0, 1, 0])], [np.array([1, 0])], Discrete(2), Discrete(2))
-    data = tmp_path / "minari" / "test" / "grid-v0" / "data"
-    whole = (data / "main_data.hdf5").read_bytes()
-    (data / "main_data.hdf5").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"cannot be read"):
-        Demonstrations.from_minari("test/grid-v0")
-    (data / "metadata.json").write_text("{")
-    with pytest.raises(InputError, match="'test/grid-v0' cannot be read"):
-        Demonstrations.from_minari("test/grid-v0")
-
-
-def test_a_minari_dataset_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("minari", reason="needs the extra interop")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    with pytest.raises(InputError, match="minari download nobody/nothing-v0"):
-        Demonstrations.from_minari("nobody/nothing-v0")
-
-
-@given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=6), min_size=1))
-def test_imitation_round_trip(trajectories: list[list[tuple[int, int]]]) -> None:
-    rollouts = [
-        Rollout(np.array([s for s, _ in steps] + [0]), np.array([[a] for _, a in steps])) for steps in trajectories
-    ]
-    demos = Demonstrations.from_imitation(rollouts, n_states=5, n_actions=3)
-    back = [
-        list(zip(part.states.tolist(), part.actions.tolist(), strict=True))
-        for part in (demos.subset([i]) for i in range(len(demos)))
-    ]
-    assert back == trajectories
-
-
-def test_imitation_refuses_what_it_cannot_read() -> None:
-    with pytest.raises(InputError, match="Trajectory 1 is a str without arrays obs"):
-        Demonstrations.from_imitation([Rollout([0, 1], [0]), "rollout"])
-    with pytest.raises(InputError, match=r"states of trajectory 0.*state="):
-        Demonstrations.from_imitation([Rollout(np.zeros((3, 4)), [0, 1])])
-    with pytest.raises(InputError, match="There is no trajectory with a step"):
-        Demonstrations.from_imitation([Rollout([0], [])])
-    with pytest.raises(InputError, match="Trajectory 0 is a Rollout without arrays"):
-        Demonstrations.from_imitation([Rollout([0], None)])
-    with pytest.raises(InputError, match="states of trajectory 0 are no array"):
-        Demonstrations.from_imitation([Rollout([[1], [2, 3]], [0])])
-    demos = Demonstrations.from_imitation([Rollout([0], []), Rollout(np.eye(3), [0, 1])], state=lambda o: o.argmax(1))
-    np.testing.assert_array_equal(demos.states, [0, 1])
 
 
 def test_pandas_in_and_out(make_demos: Callable[..., Demonstrations]) -> None:

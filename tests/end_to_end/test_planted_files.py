@@ -101,7 +101,7 @@ VERBS = (
 
 @pytest.mark.slow
 def test_no_verb_executes_a_file_beside_the_data(folder: Path) -> None:
-    assert {"numba", "minari", "xarray", "openpyxl"} <= planted()
+    assert {"numba", "xarray", "openpyxl"} <= planted()
     names = pd.read_csv(folder / "t.csv")["trajectory"].unique()
     pd.DataFrame({"trajectory": names, "drug": ["saline", "drug"] * (len(names) // 2)}).to_csv(folder / "drugs.csv")
     walks(n_trajectories=4, length=30).to_csv(folder / "p.csv", index=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import pickle
 import warnings
 from collections.abc import Callable
@@ -132,30 +131,6 @@ class Corpus:
         files["dynamics-npz"] = self.folder / "dynamics.npz"
         np.savez(files["dynamics-npz"], P=rng.dirichlet(np.ones(5), size=(5, 3)))
         return files
-
-    @cached_property
-    def minari(self) -> Path:
-        """The first table as a dataset of Minari, in a folder of its own."""
-        import minari
-        from gymnasium.spaces import Discrete
-        from minari.data_collector.episode_buffer import EpisodeBuffer
-
-        folder = self.folder / "minari"
-        with mock.patch.dict(os.environ, MINARI_DATASETS_PATH=str(folder)), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about missing authors
-            episodes = []
-            for i in range(len(self.demos)):
-                one, n = self.demos[i], int(self.demos.lengths[i])
-                seen, ends = np.append(one.states, 0).astype(int), [False] * (n - 1) + [True]
-                episodes.append(
-                    EpisodeBuffer(i, None, None, seen, one.actions.astype(int), [0.0] * n, [False] * n, ends)
-                )
-            spaces = {
-                "observation_space": Discrete(self.demos.n_states),
-                "action_space": Discrete(self.demos.n_actions),
-            }
-            minari.create_dataset_from_buffers("fuzz/table-v0", episodes, **spaces)
-        return folder
 
     @cached_property
     def recordings(self) -> dict[str, Path]:

@@ -12,10 +12,9 @@ vector, E[y_t] = Σ_j θ_kj φ_tj (`rewards.linear`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,8 +36,6 @@ Ids = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.floating[Any]]
 PLAIN = ("labels", "partial_labels", "times", "groups", "valid_actions", "n_states", "n_actions")
 """What trajectories of ids and of vectors have in common."""
-SHOWN = 6
-"""Names that a notebook shows of states, actions and groups."""
 
 
 @dataclass(frozen=True)
@@ -174,18 +171,6 @@ class Demonstrations:
         """(N,), the trajectories, which is what scikit-learn's splits and searches divide."""
         return (self.n_trajectories,)
 
-    def _repr_html_(self) -> str:
-        groups = () if self.groups is None else tuple(np.unique(self.groups.astype(str)).tolist())
-        known = {"states": self.state_names, "actions": self.action_names, "groups": groups}
-        known |= {"observations": self.observation_names, "commands": self.motion_names}
-        rows = (
-            f"<tr><th>{what}</th><td>{len(names):,}: {escape(', '.join(names[:SHOWN]))}"
-            f"{', …' if len(names) > SHOWN else ''}</td></tr>"
-            for what, names in known.items()
-            if names
-        )
-        return f"<table><caption>{escape(repr(self))}</caption><tbody>{''.join(rows)}</tbody></table>"
-
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Steps per trajectory, (N,)."""
@@ -295,20 +280,6 @@ class Demonstrations:
         from prism_irl.data.read import read_data
 
         return read_data(source, **columns).demonstrations
-
-    @classmethod
-    def from_minari(cls, dataset: Any, **options: Any) -> Demonstrations:
-        """Build from a Minari dataset or the id of a local one; see `prism_irl.data.interop.from_minari`."""
-        from prism_irl.data import interop
-
-        return interop.from_minari(dataset, **options)
-
-    @classmethod
-    def from_imitation(cls, trajectories: Iterable[Any], **options: Any) -> Demonstrations:
-        """Build from objects with ``obs`` and ``acts``; see `prism_irl.data.interop.from_imitation`."""
-        from prism_irl.data import interop
-
-        return interop.from_imitation(trajectories, **options)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step: trajectory, state, action and, where present, time, group, intention."""

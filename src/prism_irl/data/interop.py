@@ -1,7 +1,4 @@
-"""Other people's data structures in and out: Minari, imitation, xarray, pynapple, intervals of time (NWB, BORIS).
-
-In Minari and imitation T actions stand between T + 1 observations; the last one, after which nobody acted, is left out.
-Where observations or actions are no ids, a function of one trajectory's makes them so.
+"""Other people's data structures in and out: xarray, pynapple, intervals of time (NWB, BORIS).
 
 Of NWB files (extra ``nwb``) any table that has the columns of state and action is read; annotations beside it
 (AnnotationSeries) and tables of events become columns of events, marked at the step that they fall into. Bouts of
@@ -12,7 +9,7 @@ ndx-ethogram (EthogramBouts) become a column by the name of their table, with th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -31,86 +28,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from prism_irl.models.base import IntentionModel
-
-
-Ids = npt.NDArray[np.int64]
-ToIds = Callable[[Any], npt.ArrayLike]
-"""Observations (or actions) of one trajectory to integer ids, one per step."""
-
-
-def from_minari(
-    dataset: Any,
-    *,
-    state: ToIds | None = None,
-    action: ToIds | None = None,
-    n_states: int | None = None,
-    n_actions: int | None = None,
-) -> Demonstrations:
-    """Read a Minari dataset, or the one of an id that is on this machine: a trajectory per episode that has a step.
-
-    Parameters
-    ----------
-    state, action : callable, optional
-        Turn the observations (T + 1 of them) or actions of one episode into integer ids; needed where the space is not
-        Discrete.
-    n_states, n_actions : int, optional
-        By default those of the spaces, or the largest id plus one where a function is given.
-    """
-    name = dataset if isinstance(dataset, str) else None
-    try:
-        if name is not None:
-            dataset = need("minari", "interop").load_dataset(name, download=False)
-        episodes = [(e.id, len(e), e.observations, e.actions) for e in dataset.iterate_episodes() if len(e)]
-    except InputError:
-        raise
-    except Exception as error:  # whatever HDF5, Arrow and Minari find wrong with the file
-        which, advice = ("", "again") if name is None else (f" {name!r}", f"with: minari download {name}")
-        raise InputError(f"The Minari dataset{which} cannot be read ({brief(error)}); get it {advice}.") from None
-    spaces = {
-        "state": (dataset.observation_space, state, n_states),
-        "action": (dataset.action_space, action, n_actions),
-    }
-    readers, sizes = zip(*(_reader(role, *given) for role, given in spaces.items()), strict=True)
-    return _build(episodes, readers, sizes)
-
-
-def _reader(role: str, space: Any, given: ToIds | None, size: int | None) -> tuple[ToIds, int | None]:
-    """How ids are made of the members of a Gymnasium space, and how many there are."""
-    if given is not None:
-        return given, size
-    kind = type(space).__name__
-    if kind != "Discrete":
-        raise InputError(
-            f"The {role}s of the dataset are a space {kind}, not Discrete; give {role}=, a function that turns those "
-            "of one episode into integer ids."
-        )
-    first = int(space.start)
-    return (lambda values: np.asarray(values) - first), int(space.n) if size is None else size
-
-
-def from_imitation(
-    trajectories: Iterable[Any],
-    *,
-    state: ToIds | None = None,
-    action: ToIds | None = None,
-    n_states: int | None = None,
-    n_actions: int | None = None,
-) -> Demonstrations:
-    """Read trajectories as the library *imitation* keeps them: objects with ``obs`` (T + 1, …) and ``acts`` (T, …).
-
-    The options are those of `from_minari`; ids need no function, and sizes are the largest ids plus one by default.
-    """
-    found = []
-    for i, one in enumerate(trajectories):
-        try:
-            found.append((i, len(one.acts), one.obs, one.acts))
-        except (AttributeError, TypeError):
-            raise InputError(
-                f"Trajectory {i} is a {type(one).__name__} without arrays obs and acts; give objects that have them, "
-                "such as imitation's rollouts."
-            ) from None
-    kept = [one for one in found if one[1]]
-    return _build(kept, (state or (lambda ids: ids), action or (lambda ids: ids)), (n_states, n_actions))
 
 
 def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
@@ -138,41 +55,6 @@ def to_xarray(model: IntentionModel, demos: Demonstrations) -> xr.Dataset:
     }
     about = {"method": type(model).__name__, "n_intentions": model.n_intentions}
     return cast("xr.Dataset", xarray.Dataset(variables, coords=coordinates, attrs=about))
-
-
-def _build(
-    trajectories: Sequence[tuple[Any, int, Any, Any]], readers: Sequence[ToIds], sizes: Sequence[int | None]
-) -> Demonstrations:
-    """Demonstrations from (name, steps, observations, actions) of each trajectory; ids are checked as they are made."""
-    if not trajectories:
-        raise InputError("There is no trajectory with a step; give at least one.")
-    states = np.concatenate([_ids(readers[0](seen), "state", name, n) for name, n, seen, _ in trajectories])
-    actions = np.concatenate([_ids(readers[1](done), "action", name, n) for name, n, _, done in trajectories])
-    n_states, n_actions = (
-        int(ids.max()) + 1 if size is None else size for ids, size in zip((states, actions), sizes, strict=True)
-    )
-    names, lengths, *_ = zip(*trajectories, strict=True)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Demonstrations(states, actions, offsets, n_states, n_actions, trajectory_names=np.asarray(names))
-
-
-def _ids(values: npt.ArrayLike, what: str, name: Any, length: int) -> Ids:
-    """One id per step, (T,); of T + 1 states the last, after which nobody acted, is left out."""
-    try:
-        ids = np.asarray(values)
-    except ValueError:  # lists of unequal lengths
-        raise InputError(f"The {what}s of trajectory {name} are no array; give one integer id per step.") from None
-    if ids.ndim == 2 and ids.shape[1] == 1:
-        ids = ids[:, 0]
-    if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise InputError(
-            f"The {what}s of trajectory {name} are an array of {ids.dtype} of shape {ids.shape}; give {what}=, a "
-            "function that turns them into one integer id per step."
-        )
-    allowed = (length, length + 1) if what == "state" else (length,)
-    if len(ids) not in allowed:
-        raise InputError(f"Trajectory {name} has {len(ids)} {what}s for {length} steps; give one per step.")
-    return ids[:length].astype(np.int64)
 
 
 # -- intervals of time: one row per stretch of an intention ------------------------------------------------------------
