@@ -24,46 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prism_irl import limits, storage
+from prism_irl.data import files, rows
 from prism_irl.data.demonstrations import Demonstrations, parts_of
-from prism_irl.data.files import (
-    READABLE,
-    WRITABLE,
-    matching,
-    read_arrays,
-    read_files,
-    read_table_file,
-    storable_frame,
-    write_table,
-)
 from prism_irl.data.mapped import FORMER_NAMES, native, open_folder, storable
-from prism_irl.data.rows import (
-    Array,
-    Columns,
-    Dates,
-    Distinct,
-    Keyed,
-    Missing,
-    Ties,
-    Vocabulary,
-    Where,
-    check_single,
-    column_of,
-    copies,
-    distinct,
-    factorize_keys,
-    finite_numbers,
-    key_columns,
-    lost_rows,
-    only_one_action,
-    read_groups,
-    read_known,
-    read_places,
-    read_times,
-    sort_rows,
-    split_rows,
-    whole_numbers,
-    with_missing,
-)
+from prism_irl.data.rows import Array, Columns, Dates, Distinct, Keyed, Missing, Ties, Vocabulary, Where
 from prism_irl.errors import InputError
 
 UNKNOWN_NAME = "<unknown>"
@@ -148,15 +112,15 @@ def read_data(
         return _from_frame(source, columns, states, actions, unknown_state, **rules)
     path = Path(source)
     suffix = path.suffix.lower()
-    if path.is_dir() and suffix not in READABLE:
+    if path.is_dir() and suffix not in files.READABLE:
         return _in_language(open_folder(path), states, actions, unknown_state)
-    if suffix not in READABLE:
-        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(READABLE)}.")
-    paths = matching(path)
+    if suffix not in files.READABLE:
+        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(files.READABLE)}.")
+    paths = files.matching(path)
     if suffix == ".npz":
         return _from_npz(paths[0], states, actions, unknown_state)
     text = {name: str for name, known in ((state, states), (action, actions)) if known and known.is_text()}
-    frame, rules["at"] = read_files(paths, columns, text, (state, action))
+    frame, rules["at"] = files.read_files(paths, columns, text, (state, action))
     return _from_frame(frame, columns, states, actions, unknown_state, **rules)
 
 
@@ -169,10 +133,10 @@ def with_joined(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if len(parts) < 2 or name in frame.columns or not set(parts) <= set(frame.columns):
         return frame
     for part in parts:
-        check_single(frame, part)
-    for part in parts:  # refuses measurements
-        distinct(frame[part].dropna(), "state", lambda i, part=part: f"row {i} of column {part!r}")  # type: ignore[misc]
-    cells = [whole_numbers(frame[part].dropna()) for part in parts]
+        rows.check_single(frame, part)
+        at = f"row {{}} of column {part!r}".format
+        rows.distinct(frame[part].dropna(), "state", at)  # refuses measurements
+    cells = [rows.whole_numbers(frame[part].dropna()) for part in parts]
     numbers = all(cell.dtype.kind in "iu" for cell in cells)
     words = [(part if numbers else "") + cell.astype(str) for part, cell in zip(parts, cells, strict=True)]
     joined = reduce(lambda one, other: one + ("" if numbers else "/") + other, words)
@@ -190,9 +154,9 @@ def _with_native_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 def plain_table(path: Path) -> pd.DataFrame:
     """Rows and columns of a .csv, .tsv or .parquet file, as they are."""
-    if path.suffix.lower() not in WRITABLE:
-        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(WRITABLE)}.")
-    return read_table_file(path)
+    if path.suffix.lower() not in files.WRITABLE:
+        raise InputError(f"Cannot read {path}: the name must end in one of {', '.join(files.WRITABLE)}.")
+    return files.read_table_file(path)
 
 
 def _from_frame(
@@ -212,12 +176,12 @@ def _from_frame(
     found = columns.resolve(frame)
     if not len(frame):
         raise InputError("The table has no rows; give at least one step.")
-    key = key_columns(frame, columns.trajectory)
-    codes, names = factorize_keys(frame, key, at)
-    lost = lost_rows(frame, found, how, lambda row: f"{at(row)} (trajectory {names[codes[row]]})")
+    key = rows.key_columns(frame, columns.trajectory)
+    codes, names = rows.factorize_keys(frame, key, at)
+    lost = rows.lost_rows(frame, found, how, lambda row: f"{at(row)} (trajectory {names[codes[row]]})")
     if how == "split" and lost.any():
         kept, everywhere = np.flatnonzero(~lost), at
-        codes, names = split_rows(codes, names, frame[found["time"]] if "time" in found else None, lost)
+        codes, names = rows.split_rows(codes, names, frame[found["time"]] if "time" in found else None, lost)
         frame, lost = frame[~lost].reset_index(drop=True), np.zeros(len(kept), bool)
         at = lambda row: everywhere(int(kept[row]))  # noqa: E731
     keyed = Keyed(frame, key, codes, names, at)
@@ -230,7 +194,7 @@ def _from_frame(
 
     def coded(role: str) -> tuple[Distinct, str, Where]:
         values, name, where = column(role)
-        return distinct(values[~lost], name, lambda i: where(int(there[i]))), name, lambda i: where(int(there[i]))
+        return rows.distinct(values[~lost], name, lambda i: where(int(there[i]))), name, lambda i: where(int(there[i]))
 
     def spread(ids: npt.NDArray[np.int64], otherwise: int) -> npt.NDArray[np.int64]:
         """Ids of the rows that have one, in the order of the steps; ``otherwise`` of those that are missing."""
@@ -239,31 +203,33 @@ def _from_frame(
         return np.asarray(everywhere[order])
 
     state, action = coded("state"), coded("action")
-    intention = (distinct(*column("intention")), *column("intention")[1:]) if "intention" in found else None
+    intention = (rows.distinct(*column("intention")), *column("intention")[1:]) if "intention" in found else None
     extra = how == "skip"  # one more state, in which nothing can be chosen
     learned = states or Vocabulary.learn(*state)
-    states = with_missing(learned) if extra and states is None else learned
+    states = rows.with_missing(learned) if extra and states is None else learned
     actions = actions or Vocabulary.learn(*action)
     labels = Vocabulary.learn(*intention) if intention else None
-    times = read_times(*column("time"), dates) if "time" in found else None
+    times = rows.read_times(*column("time"), dates) if "time" in found else None
     used = [*key, *found.values(), *columns.observations]
-    rows = sort_rows(keyed, times, used, ties, max_gap)
-    order = rows.order
-    observations = [finite_numbers(*column("observation", name), dtype=np.float32) for name in columns.observations]
+    sorted_ = rows.sort_rows(keyed, times, used, ties, max_gap)
+    order = sorted_.order
+    observations = [
+        rows.finite_numbers(*column("observation", name), dtype=np.float32) for name in columns.observations
+    ]
     unknown = (UNKNOWN_NAME,) if unknown_state else ()
-    known, known_names = read_known(*column("labels")) if "labels" in found else (None, None)
+    known, known_names = rows.read_known(*column("labels")) if "labels" in found else (None, None)
     ids = spread(states.encode(*state, unknown="new" if unknown_state else "error"), states.size - 1)
     places, place_names = None, None
     if "place" in found:
         at_step = lambda step: column("place")[2](int(order[step]))  # noqa: E731
         asked = columns.place is not None and not lost.any()
-        places, place_names = read_places(
+        places, place_names = rows.read_places(
             ids, frame[found["place"]].iloc[order], states.size + len(unknown), at_step, asked=asked
         )
     demos = Demonstrations(
         states=ids,
         actions=spread(actions.encode(*action), 0),
-        offsets=rows.offsets,
+        offsets=sorted_.offsets,
         n_states=states.size + len(unknown),
         n_actions=actions.size,
         observations=np.stack(observations, axis=1)[order] if observations else None,
@@ -271,18 +237,18 @@ def _from_frame(
         partial_labels=None if known is None else known[order],
         partial_label_names=known_names,
         times=None if times is None else times[order],
-        groups=read_groups(keyed, *column("group"))[rows.parents] if "group" in found else None,
-        valid_actions=only_one_action(states.size, actions.size) if extra and not unknown_state else None,
+        groups=rows.read_groups(keyed, *column("group"))[sorted_.parents] if "group" in found else None,
+        valid_actions=rows.only_one_action(states.size, actions.size) if extra and not unknown_state else None,
         state_names=None if states.names is None else states.names + unknown,
         action_names=actions.names,
         label_names=None if labels is None else labels.names,
-        trajectory_names=storable(rows.names),
+        trajectory_names=storable(sorted_.names),
         unknown_state=unknown_state,
         places=places,
         place_names=place_names,
     )
     limits.check_pairs(demos.n_states, demos.n_actions, demos.n_steps)
-    return Table(demos, frame, order, states, actions, labels, (*rows.notes, *copies(demos)))
+    return Table(demos, frame, order, states, actions, labels, (*sorted_.notes, *rows.copies(demos)))
 
 
 def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None, unknown_state: bool) -> Table:
@@ -292,7 +258,7 @@ def _from_npz(path: Path, states: Vocabulary | None, actions: Vocabulary | None,
         if known and f"{key[:-1]}_names" not in stored and size > known.size and not unknown_state:
             raise InputError(f"{path} has {size} {key} and the model {known.size}; give data of the same world.")
     demos = _stored(stored)
-    return _in_language(demos, states, actions, unknown_state)._replace(notes=tuple(copies(demos)))
+    return _in_language(demos, states, actions, unknown_state)._replace(notes=tuple(rows.copies(demos)))
 
 
 def _stored(stored: Mapping[str, Array]) -> Demonstrations:
@@ -454,17 +420,17 @@ def _continuous(
     frame = source
     if not isinstance(source, pd.DataFrame):
         path = Path(source)
-        if path.suffix.lower() not in WRITABLE:
+        if path.suffix.lower() not in files.WRITABLE:
             raise InputError(
-                f"Columns to --observe and --act belong to a table ({', '.join(WRITABLE)}), not to {path}."
+                f"Columns to --observe and --act belong to a table ({', '.join(files.WRITABLE)}), not to {path}."
             )
-        frame, rules["at"] = read_files(matching(path), columns, {})
+        frame, rules["at"] = files.read_files(files.matching(path), columns, {})
     seen, done = column_names(observe), column_names(act)
     for names, role, other in ((seen, "observe", "act"), (done, "act", "observe")):
         if not names:
             raise InputError(f"Columns to --{other} are named and none to --{role}; name both.")
         for name in names:
-            column_of(frame, name, f"--{role}")
+            rows.column_of(frame, name, f"--{role}")
     tokens, named = frame.assign(**{STATE: 0, ACTION: 0}), replace(columns, state=STATE, action=ACTION)
     table = _from_frame(tokens, named, None, None, False, **rules)
     x, x_names = _matrix(frame, seen, "observation")
@@ -493,7 +459,7 @@ def _numbers(column: pd.Series[Any], name: str, what: str) -> npt.NDArray[np.flo
     """One column as numbers, (n, width)."""
     vectors = (list, tuple, np.ndarray)
     if not isinstance(column.iloc[0], vectors):
-        return finite_numbers(column, what, lambda row: f"column {name!r}, row {row}")[:, None]
+        return rows.finite_numbers(column, what, lambda row: f"column {name!r}, row {row}")[:, None]
     width = len(column.iloc[0])
     wrong = (column.map(lambda value: len(value) if isinstance(value, vectors) else -1) != width).to_numpy()
     if width == 0 or wrong.any():
@@ -517,7 +483,7 @@ VECTORS = {"observations": 1, "motions": 1, "design": 2}
 
 def load_npz(path: Path) -> dict[str, Array]:
     """Arrays of the file, flat where they have one entry per step, and always ``lengths``."""
-    stored = {FORMER_NAMES.get(name, name): values for name, values in read_arrays(path).items()}
+    stored = {FORMER_NAMES.get(name, name): values for name, values in files.read_arrays(path).items()}
     if "motions" in stored:  # without tokens
         stored = dict.fromkeys(("states", "actions"), np.zeros(stored["motions"].shape[:-1], np.int64)) | stored
     if not {"states", "actions"} <= stored.keys():
@@ -573,7 +539,7 @@ def write_npz(demos: Demonstrations, path: str | Path, *, made_by: str | None = 
 def maker(path: Path) -> str | None:
     """What wrote a file of demonstrations, where it says so."""
     try:
-        found = read_arrays(path, only=("made_by",)).get("made_by")
+        found = files.read_arrays(path, only=("made_by",)).get("made_by")
     except InputError:
         return None
     return None if found is None else str(found)
@@ -588,22 +554,22 @@ ROWS = 2**18
 def write_segments(table: Table, labels: npt.NDArray[Any], probabilities: npt.NDArray[Any], path: Path) -> None:
     """Write `read.with_posterior` of flat labels (n,) and probabilities (n, K) as Parquet, whole or not at all."""
     if table.frame is not None or table.demonstrations.n_steps <= ROWS:
-        write_table(with_posterior(table, labels, probabilities), path)
+        files.write_table(with_posterior(table, labels, probabilities), path)
         return
     demos = replace(table.demonstrations, trajectory_names=row_names(table.demonstrations))
 
     def frames(demos: Demonstrations) -> Iterator[pd.DataFrame]:
-        for rows, part in parts_of(demos, ROWS):
+        for steps, part in parts_of(demos, ROWS):
             own = table._replace(demonstrations=part, order=np.arange(part.n_steps))
-            yield storable_frame(with_posterior(own, labels[rows], probabilities[rows]))
+            yield files.storable_frame(with_posterior(own, labels[steps], probabilities[steps]))
 
     def write(file: IO[bytes]) -> None:
         first = 0  # a trajectory whose rows have something in every column: one with a label where there is one
         if demos.partial_labels is not None:
             first = int(demos.trajectory_index[np.argmax(demos.partial_labels >= 0)])
         schema = pa.Schema.from_pandas(next(frames(demos.subset([first]))), preserve_index=False)
-        with pq.ParquetWriter(file, schema) as rows:
+        with pq.ParquetWriter(file, schema) as writer:
             for frame in frames(demos):
-                rows.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
+                writer.write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
 
     storage.write_file(path, write)

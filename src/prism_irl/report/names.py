@@ -84,7 +84,7 @@ def segmentation(run: Path) -> tuple[str, npt.NDArray[np.float64]]:
     if not (run / SEGMENTS).is_file():
         raise InputError(f"{run} has no {SEGMENTS}; give the folder of a fit.")
     try:
-        from prism_irl.data.read import read_table_file  # here, because pages and figures need no tables
+        from prism_irl.data.files import read_table_file  # here, because pages and figures need no tables
 
         n = int(storage.read_object(run / "metrics.json")["n_intentions"])
         found = read_table_file(run / SEGMENTS).iloc[:, -n:].to_numpy(np.float64)

@@ -22,22 +22,8 @@ import pyarrow.parquet as pq
 from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
-from prism_irl.robots.lerobot import (
-    COLUMN,
-    FEATURE,
-    NOT_SEGMENTED,
-    TYPE,
-    LeRobotSource,
-    Segment,
-    Words,
-    in_order,
-    language_column,
-    read_lines,
-    rows_of,
-    segments_of,
-    timestamps,
-    write_stages,
-)
+from prism_irl.robots import lerobot
+from prism_irl.robots.lerobot import COLUMN, LeRobotSource, Segment, Words
 
 
 def statistics_of(values: npt.NDArray[Any]) -> dict[str, Any]:
@@ -93,7 +79,7 @@ def add_column(
             raise InputError(f"{dataset.folder} has a column {column!r} already; give the original dataset.")
     written: dict[int, int] = {}
     segments = _segments(dataset.folder, values)
-    rows = {i: rows_of(own, words) for i, own in segments.items()}
+    rows = {i: lerobot.rows_of(own, words) for i, own in segments.items()}
     try:
         storage.sweep(copy.parent)
         with storage.replacing(copy) as unfinished:
@@ -108,8 +94,8 @@ def add_column(
                     shutil.copyfile(path, unfinished / relative)
             _check_all_found(dataset, values, written)
             _describe(unfinished, values, columns)
-            if in_order(segments):
-                write_stages(unfinished, segments, words.names or words.motions)
+            if lerobot.in_order(segments):
+                lerobot.write_stages(unfinished, segments, words.names or words.motions)
             if subtasks is not None:
                 _write_subtasks(unfinished, subtasks)
     except (*BROKEN, pa.ArrowException) as error:
@@ -125,12 +111,12 @@ def segments_in_seconds(dataset: str | Path, values: Values) -> dict[int, list[S
 
 
 def _segments(folder: Path, values: Values) -> dict[int, list[Segment]]:
-    times = timestamps(folder)
+    times = lerobot.timestamps(folder)
     found = {}
     for episode, (known, labels) in values.items():
         if episode in times:
             frames, seconds = times[episode]
-            found[episode] = segments_of(frames, _values_at(frames, known, labels), seconds)
+            found[episode] = lerobot.segments_of(frames, _values_at(frames, known, labels), seconds)
     return found
 
 
@@ -147,7 +133,7 @@ def _extend(
         schema = file.schema_arrow
         # Without the second description of the columns, which the `datasets` library then takes from themselves.
         metadata = {name: value for name, value in (schema.metadata or {}).items() if name != b"huggingface"}
-        for field in (*(pa.field(name, pa.int64()) for name in columns), pa.field(COLUMN, TYPE)):
+        for field in (*(pa.field(name, pa.int64()) for name in columns), pa.field(COLUMN, lerobot.TYPE)):
             schema = schema.append(field)
         schema = schema.with_metadata(metadata)
         with pq.ParquetWriter(target, schema) as writer:
@@ -163,7 +149,7 @@ def _extend(
                         written[episode] = written.get(episode, 0) + int((found != UNKNOWN).sum())
                 for name, unknown in columns.items():
                     table = table.append_column(name, pa.array(np.where(column == UNKNOWN, unknown, column)))
-                table = table.append_column(pa.field(COLUMN, TYPE), language_column(episodes, rows))
+                table = table.append_column(pa.field(COLUMN, lerobot.TYPE), lerobot.language_column(episodes, rows))
                 writer.write_table(table.cast(schema))
 
 
@@ -171,7 +157,7 @@ def _write_subtasks(copy: Path, words: Sequence[str]) -> None:
     """meta/subtasks.parquet: the words as index, their numbers as column; the last one is for frames without."""
     import pandas as pd
 
-    named = [*words, NOT_SEGMENTED]
+    named = [*words, lerobot.NOT_SEGMENTED]
     unique = [word if named.count(word) == 1 else f"{word} ({i})" for i, word in enumerate(named)]
     table = pd.DataFrame({SUBTASK: np.arange(len(unique), dtype=np.int64)}, index=pd.Index(unique, name="subtask"))
     table.to_parquet(copy / "meta" / "subtasks.parquet")
@@ -200,12 +186,12 @@ def _describe(copy: Path, values: Values, columns: Columns) -> None:
     info = storage.read_json(path)
     for name in columns:
         info["features"][name] = {"dtype": "int64", "shape": [1], "names": None}
-    info["features"][COLUMN] = FEATURE
+    info["features"][COLUMN] = lerobot.FEATURE
     storage.write_json(path, info)
     statistics = copy / "meta" / "episodes_stats.jsonl"
     if not statistics.is_file():
         return
-    rows = list(read_lines(statistics))
+    rows = list(lerobot.read_lines(statistics))
     for row in rows:
         if row.get("episode_index") in values:
             for name in columns:

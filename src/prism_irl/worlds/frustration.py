@@ -17,22 +17,8 @@ from prism_irl.checked import frozen
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.mdp import boltzmann
-from prism_irl.worlds.grid import (
-    ACTIONS,
-    Cell,
-    OraclePosterior,
-    check_cells,
-    check_settings,
-    cumulative,
-    draw,
-    exact_posterior,
-    generator,
-    known_ids,
-    moves,
-    optimal_q,
-    slip,
-    target_rewards,
-)
+from prism_irl.worlds import grid
+from prism_irl.worlds.grid import ACTIONS, Cell, OraclePosterior
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
@@ -86,8 +72,10 @@ class FrustrationWorld:
 
     def __post_init__(self) -> None:
         rates = ("beta", "switch_rate")
-        check_settings(self, counts=("horizon", "size"), probabilities=("success", "switch_max"), not_negative=rates)
-        check_cells(self.size, (self.goal, self.abandon, *self.barriers))
+        grid.check_settings(
+            self, counts=("horizon", "size"), probabilities=("success", "switch_max"), not_negative=rates
+        )
+        grid.check_cells(self.size, (self.goal, self.abandon, *self.barriers))
         for cell in (self.goal, self.abandon):
             if cell in self.barriers:
                 raise InputError(f"cell {cell} is both a target and a barrier; move one of them.")
@@ -116,23 +104,23 @@ class FrustrationWorld:
     @cached_property
     def transitions(self) -> Floats:
         """(S, A, S) dynamics with barriers, wall and slip; a barrier cell can be left, although it is never entered."""
-        return frozen(slip(moves(self.size, self.barriers)[0], self.success))
+        return frozen(grid.slip(grid.moves(self.size, self.barriers)[0], self.success))
 
     @cached_property
     def blocked(self) -> NDArray[np.bool_]:
         """(S, A) barrier encounters, judged on the chosen action: it runs into a barrier cell or the outer wall."""
-        return frozen(moves(self.size, self.barriers)[1])
+        return frozen(grid.moves(self.size, self.barriers)[1])
 
     @cached_property
     def rewards(self) -> Floats:
         """(2, S, A) true rewards r_k(s, a) = 1[s = target of k]."""
-        return frozen(target_rewards(self.n_states, (self.state(self.goal), self.state(self.abandon))))
+        return frozen(grid.target_rewards(self.n_states, (self.state(self.goal), self.state(self.abandon))))
 
     @cached_property
     def q(self) -> Floats:
         """(2, S, A) optimal Q of each intention on the grid that the experts believe in (no inner barriers)."""
-        believed = slip(moves(self.size)[0], self.success)
-        return frozen(optimal_q(self.rewards, believed, self.discount))
+        believed = grid.slip(grid.moves(self.size)[0], self.success)
+        return frozen(grid.optimal_q(self.rewards, believed, self.discount))
 
     @cached_property
     def policies(self) -> Floats:
@@ -145,19 +133,19 @@ class FrustrationWorld:
 
     def simulate(self, n_trajectories: int = 1024, seed: int | np.random.Generator = 0) -> Simulation:
         """Draw trajectories that start with intention goal and counter 0 in a uniformly drawn free cell."""
-        rng = generator(n_trajectories, seed)
-        policy_cdf, transition_cdf = cumulative(self.policies), cumulative(self.transitions)
+        rng = grid.generator(n_trajectories, seed)
+        policy_cdf, transition_cdf = grid.cumulative(self.policies), grid.cumulative(self.transitions)
         states, actions, intentions, counters = np.zeros((4, n_trajectories, self.horizon), np.int64)
         state = rng.choice(self.n_states, n_trajectories, p=self.start)
         intention, counter = np.zeros((2, n_trajectories), np.int64)
         for t in range(self.horizon):
-            action = draw(policy_cdf[intention, state], rng)
+            action = grid.draw(policy_cdf[intention, state], rng)
             states[:, t], actions[:, t], intentions[:, t], counters[:, t] = state, action, intention, counter
             counter = counter + self.blocked[state, action]
             switch = rng.random(n_trajectories) < self.switch_probability(counter)
             intention = np.where(switch, 1 - intention, intention)
             counter = np.where(switch, 0, counter)
-            state = draw(transition_cdf[state, action], rng)
+            state = grid.draw(transition_cdf[state, action], rng)
         sizes = {"n_states": self.n_states, "n_actions": self.n_actions}
         return Simulation(Demonstrations.from_arrays(states, actions, labels=intentions, **sizes), counters.ravel())
 
@@ -167,10 +155,10 @@ class FrustrationWorld:
         The evidence is π_k(a_t | s_t), and encounters drive the counter. Every counter whose switch probability has
         reached `switch_max` behaves alike until it is reset, so these values are one hidden state and nothing is lost.
         """
-        s, a = known_ids(demos, self.n_states, self.n_actions)
+        s, a = grid.known_ids(demos, self.n_states, self.n_actions)
         kernels, policies = self._hidden_kernels(int(demos.lengths.max())), self.policies[:, s].transpose(1, 0, 2)
         initial = np.eye(kernels.shape[1])[0]
-        return exact_posterior(demos, policies, initial, kernels, self.blocked[s, a].astype(np.int64))
+        return grid.exact_posterior(demos, policies, initial, kernels, self.blocked[s, a].astype(np.int64))
 
     def _hidden_kernels(self, longest: int) -> Floats:
         """(2, H, H) kernels of (intention, counter) without and with an encounter; H = 2·(cap + 1)."""
