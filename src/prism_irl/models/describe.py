@@ -76,7 +76,7 @@ def describe(
     distances = None if ends is None else ends.distances
     notes = shown.notes if continuous else [] if known_dynamics else [tables.seen_in_words(demos)]
     wanted = None if model.rewards_model_ is None else model.rewards_model_.state_rewards
-    notes = [*notes, *_without_goals(wanted)]
+    notes = [*notes, *([] if wanted is None else _without_goals(wanted))]
     simple: dict[str, Any] = {}
     labellings = None
     if demos.state_space.continuous and K > 1:
@@ -113,10 +113,10 @@ def describe(
         n_equal_starts=model.n_equal_starts_,
         choices={
             "validation_chose": list(model.validation_chose_),
-            "intentions_found": model.intentions_found_,
-            "history_length": model.history_length_,
-            "backoff": model.backoff_,
-            "default": model.default_,
+            **{
+                name: getattr(model, f"{name}_")
+                for name in ("intentions_found", "history_length", "backoff", "default")
+            },
             "planned": wanted is not None,
             "chosen": {"options": model.chosen_, "tried": model.choice_},
         },
@@ -227,18 +227,12 @@ def em_course(model: IntentionModel) -> dict[str, Any] | None:
     }
 
 
-def _without_goals(state_rewards: FloatArray | None) -> list[str]:
+def _without_goals(state_rewards: FloatArray) -> list[str]:
     """One sentence where some intentions want nothing and others have goals, of rewards (K, S) on states."""
-    if state_rewards is None:
-        return []
     idle = [str(k) for k in np.flatnonzero(~(state_rewards > 0).any(axis=1))]
-    if not idle or len(idle) == len(state_rewards):
-        return []
-    n = len(state_rewards) - len(idle)
-    return [
-        f"Intention {' and '.join(idle)} wants nothing in particular and follows the habit: of the "
-        f"{len(state_rewards)} intentions, {n} {'has a goal' if n == 1 else 'have goals'}."
-    ]
+    K, n = len(state_rewards), len(state_rewards) - len(idle)
+    said = f"Intention {' and '.join(idle)} wants nothing in particular and follows the habit: of the {K} intentions, "
+    return [f"{said}{n} {'has a goal' if n == 1 else 'have goals'}."] if 0 < n < K else []
 
 
 def _scores(model: IntentionModel, found: Inference, validation: BoolArray) -> dict[str, dict[str, float | None]]:
