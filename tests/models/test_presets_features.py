@@ -43,7 +43,8 @@ SMALL = {"n_starts": 2, "max_iterations": 12, "warm_up": 5, "embedding": 4, "hid
 @pytest.mark.parametrize("switching", ["markov", "recurrent", "independent"])
 def test_every_pair_fits_filters_and_comes_back(tmp_path, policies, switching):
     demos = reaching()
-    model = FeaturePRISM(2, policies=policies, switching=switching, **SMALL).fit(demos)
+    small = SMALL | {"n_starts": 1, "max_iterations": 2}
+    model = FeaturePRISM(2, policies=policies, switching=switching, **small).fit(demos)
     probabilities = model.predict_proba(demos)
     np.testing.assert_allclose(probabilities.sum(1), 1.0)
     assert model.rewards_.shape == (2, 4, 2)

@@ -157,12 +157,12 @@ def test_three_groups_are_compared_and_the_pairs_that_differ_named():
 def test_groups_of_one_kind_are_told_apart_no_more_often_than_chance(usage):
     model, demos, _ = usage
     animals, rng, small = np.unique(demos.groups), np.random.default_rng(0), 0
-    for _ in range(10):
+    for _ in range(5):
         group = dict(zip(animals, rng.permutation(np.arange(len(animals)) % 3).astype(str), strict=True))
         three = np.array([group[name] for name in demos.groups])
         found = contrast(model, demos, demos.groups, three, levels=("0", "1", "2"))
         small += min(t["p_adjusted"] for t in found["tests"]) <= 0.05
-    assert small <= 3
+    assert small <= 1
 
 
 def test_animals_with_some_of_three_conditions_are_refused():

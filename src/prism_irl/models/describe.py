@@ -134,7 +134,7 @@ def describe(
             "dynamics.csv": None if continuous or known_dynamics else tables.move_table(demos),
         },
         shown=shown,
-        movement=_movement(demos, found, K, stable),
+        movement=_movement(demos, found, K, stable) if K > 1 and is_movement(demos) else None,
         checks=check(model, demos, found.labels, simulations=simulations, seed=seed)
         if simulations and not continuous
         else None,
@@ -148,10 +148,8 @@ def describe(
 
 def _movement(
     demos: Demonstrations, found: Inference, n_intentions: int, stable: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """What the page says of demonstrations; of large data, of some episodes."""
-    if not is_movement(demos) or n_intentions == 1:
-        return None
     chosen = some_trajectories(demos, em.LARGE, 0)
     steps = steps_of(demos.offsets, chosen)
     if len(chosen) < len(demos):

@@ -212,26 +212,18 @@ class TableChain:
         """Log-likelihood per step."""
         return float(self._passes(data, smooth=False)[2].mean())
 
-    def copy_of(self) -> tuple[Any, ...]:
-        """Everything that EM changes."""
-        return self.initial, self.kernels, self.table
-
-    def restore(self, kept: tuple[Any, ...]) -> None:
-        """Undo `copy_of`."""
-        self.initial, self.kernels, self.table = kept
-
 
 def fit_chain(chain: TableChain, data: Encoded, held_out: Encoded, first: FloatArray, iterations: int) -> float:
     """EM from first responsibilities; leaves the chain where validation liked it best, and returns that likelihood."""
     chain.learn_policies(data, first)
-    best, kept = -np.inf, chain.copy_of()
+    best, kept = -np.inf, dict(vars(chain))  # EM replaces arrays, and never writes into them
     for i in range(iterations):
         chain.step(data)
         if i % LOOK == LOOK - 1:
             score = chain.likelihood(held_out)
             if score > best:
-                best, kept = score, chain.copy_of()
+                best, kept = score, dict(vars(chain))
             elif score < best - 1e-3:
                 break
-    chain.restore(kept)
+    vars(chain).update(kept)
     return best
