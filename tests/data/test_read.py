@@ -437,8 +437,7 @@ def test_from_the_table_to_phases_on_the_command_line(tmp_path):
     assert cut.returncode == 0, cut.stderr
     assert {"predicted_intention", "p_0", "p_2"} <= set(pd.read_csv(tmp_path / "labels.csv").columns)
     walking(n_trajectories=4, length=20).save(tmp_path / "walk.npz")
-    small = ("--intentions", 2, "--n-starts", 1, "--max-iterations", 2)
-    assert prism("fit", "walk.npz", *small, "--out", "again", cwd=tmp_path).returncode == 0
+    assert read_data(tmp_path / "walk.npz").demonstrations.action_space.continuous
 
 
 # -- npz files, without pickle -----------------------------------------------------------------------------------------

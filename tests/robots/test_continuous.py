@@ -87,7 +87,7 @@ def test_episodes_that_are_left_out_are_named_in_one_sentence(dataset, capsys):
         table = pd.read_parquet(path)
         table.at[5, "observation.state"] = np.array([0.0, np.nan, 0.0], np.float32)
         table.to_parquet(path)
-    small = ["--intentions", "2", "--n-starts", "1", "--max-iterations", "2"]
+    small = "--intentions 2 --n-starts 1 --max-iterations 2 --switching markov --rewards features".split()
     out = str(dataset.parent / "run")
     assert main(["fit", str(dataset), *"--observe observation.state --act action".split(), *small, "--out", out]) == 0
     said = "3 episodes are left out (1, 2, 3), the first because its states are not finite at step 5."

@@ -134,7 +134,7 @@ def with_joined(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         return frame
     for part in parts:
         rows.check_single(frame, part)
-        at = f"row {{}} of column {part!r}".format
+        at = lambda i, part=part: f"row {i} of column {part!r}"  # noqa: E731
         rows.distinct(frame[part].dropna(), "state", at)  # refuses measurements
     cells = [rows.whole_numbers(frame[part].dropna()) for part in parts]
     numbers = all(cell.dtype.kind in "iu" for cell in cells)

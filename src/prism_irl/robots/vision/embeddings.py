@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism_irl import storage
+from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError, brief
 from prism_irl.robots.episodes import Episode, EpisodeSource, Skipped
 from prism_irl.robots.vision.encoders import Encoder
@@ -24,14 +25,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 class Rows:
-    """n vectors of m numbers, parts one after the other, of which those on disk are read a piece at a time.
-
-    Parameters
-    ----------
-    parts : sequence of (n_i, m) arrays, or paths of npy files, which are mapped
-    kept : (n,) bool, optional
-        Leave the others out.
-    """
+    """n vectors of m numbers: arrays (n_i, m) or npy files, one after the other, or the rows of them that are kept."""
 
     def __init__(self, parts: Sequence[Any], kept: npt.NDArray[np.bool_] | None = None) -> None:
         self._parts = [_mapped(Path(part)) if isinstance(part, str | Path) else np.asarray(part) for part in parts]
@@ -42,28 +36,23 @@ class Rows:
         if len(widths) != 1:
             raise InputError(f"The vectors have {sorted(widths)} dimensions; give parts of one width.")
         self._starts, (self._width,) = np.cumsum([0, *map(len, self._parts)]), widths
-        if kept is not None and kept.shape != (self._starts[-1],):
-            raise InputError(f"The mask has shape {kept.shape} for {self._starts[-1]} rows.")
-        self._mask, self._index = kept, None if kept is None else np.flatnonzero(kept)
+        n = int(self._starts[-1])
+        if kept is not None and kept.shape != (n,):
+            raise InputError(f"The mask has shape {kept.shape} for {n} rows.")
+        self._index = np.arange(n) if kept is None else np.flatnonzero(kept)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, m)."""
-        return int(self._starts[-1]) if self._index is None else len(self._index), self._width
+        return len(self._index), self._width
 
     def chunks(self, size: int) -> Iterator[Vectors]:
-        """Yield all rows in order, at most ``size`` at a time, (≤ size, m) float32, never across two parts."""
-        for first, part in zip(self._starts, self._parts, strict=False):
-            for start in range(0, len(part), size):
-                chunk = part[start : start + size]
-                if self._mask is not None:
-                    chunk = chunk[self._mask[first + start : first + start + len(chunk)]]
-                if len(chunk):
-                    yield np.ascontiguousarray(chunk, dtype=np.float32)
+        """Yield all rows in order, at most ``size`` at a time, (≤ size, m) float32."""
+        return (self.take(np.arange(rows.start, rows.stop)) for rows in chunks(len(self._index), size))
 
     def take(self, index: npt.NDArray[np.int64]) -> Vectors:
         """Rows by increasing index, (len(index), m) float32."""
-        at = index if self._index is None else self._index[index]
+        at = self._index[index]
         cuts = np.searchsorted(at, self._starts)
         pairs = zip(self._parts, self._starts, pairwise(cuts), strict=False)
         return np.concatenate([part[at[low:high] - first] for part, first, (low, high) in pairs]).astype(np.float32)
@@ -108,7 +97,7 @@ class EmbeddingCache:
         actions = joined("actions")
         assert actions is not None
         self.actions: npt.NDArray[np.float32] = actions
-        self.states, self.phases, self.timestamps = joined("states"), joined("phases"), joined("timestamps")
+        self.states, self.phases = joined("states"), joined("phases")
         self.offsets = np.concatenate([[0], np.cumsum([entry["length"] for entry in self.episodes])]).astype(np.int64)
 
     def rows(self, kept: npt.NDArray[np.bool_] | None = None) -> Rows:
@@ -215,7 +204,7 @@ class _Shard:
         vectors = np.concatenate(self._vectors).astype(np.float32)
         storage.write_file(_vectors_of(path), lambda file: np.save(file, vectors, allow_pickle=False))
         tensors: dict[str, npt.NDArray[Any]] = {}
-        for name in ("actions", "states", "phases", "timestamps"):
+        for name in ("actions", "states", "phases"):
             values = [getattr(episode, name) for episode in self._episodes]
             if all(value is not None for value in values):
                 tensors[name] = np.concatenate(values)
