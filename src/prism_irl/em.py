@@ -127,7 +127,7 @@ def _part_statistics(
 
 
 def parts_of(switching: Switching, rewards: RewardModel, data: Prepared) -> Parts:
-    """How these data are read: all at once, or, where they are large and statistics are a few sums, in parts.
+    """How these data are read: in parts where they are large, and statistics are a few sums; else all at once.
 
     A network goes from minibatch to minibatch without keeping a belief for mapped data alone: it is slower.
     """

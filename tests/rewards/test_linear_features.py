@@ -120,7 +120,7 @@ def test_softmax_reaches_the_optimum():
     taken = np.eye(3)[data.demos.actions]
     policies = model.policies_along(data, np.arange(data.demos.n_steps))
     for k in range(K):
-        gradient = (w[:, [k]] * (policies[:, k] - taken)).T @ x + model._penalty() * model.weights[k]
+        gradient = (w[:, [k]] * (policies[:, k] - taken)).T @ x + model.penalty * model.weights[k]
         assert np.abs(gradient).max() < 1e-2
 
 

@@ -174,33 +174,22 @@ class LandmarkGoals(CommandPolicies):
         local = [np.concatenate([near, way], axis=1) for way in ways]  # (n, 1 + 2 d) each
         L, d = len(self.landmarks), x.shape[1]
         for _ in range(TURNS):
-            sums = np.zeros((L, local[0].shape[1], local[0].shape[1] + y.shape[1]))
-            for k, features in enumerate(local):
-                rest = y - self._straight(x) - ways[k] @ self.weights[:, :d].T
-                sums += sums_of(features, rest, cells, L, responsibilities[:, k])
-            self.local = solve(sums, self.habit_ridge)
-            rests = [y - habit_at(self.local, cells, features) for features in local]
-            theta, residual = self._global(x, rests, ways, responsibilities)
-            self.weights = theta.T
+            straight = y - self._straight(x)
+            each = zip(ways, local, responsibilities.T, strict=True)
+            sums = sum(sums_of(f, straight - way @ self.weights[:, :d].T, cells, L, w) for way, f, w in each)
+            self.local = solve(np.asarray(sums), self.habit_ridge)
+            p, m = self.weights.shape[1], y.shape[1]
+            total = np.zeros((p + m, p + m))
+            for way, features, w in zip(ways, local, responsibilities.T, strict=True):
+                rest = y - habit_at(self.local, cells, features)
+                joined = np.concatenate([way, np.ones((len(x), 1)), x, rest], axis=1)
+                total += (joined * w[:, None]).T @ joined
+            theta: FloatArray = np.linalg.solve(total[:p, :p] + self.ridge * np.eye(p), total[:p, p:]).astype(float)
+            squares = np.diag(total[p:, p:]) - np.einsum("pm,pm->m", total[:p, p:], theta)  # with those of the prior
+            self.weights, residual = theta.T, np.maximum(squares, 0.0)
         spread = self.habit_ridge * (self.local**2).sum(axis=(0, 2))
         free = len(x) + self.weights.shape[1] + self.noise_strength + 2.0 + L * self.local.shape[2]
         self.variances = (residual + spread + self.noise_strength * self.noise) / free
-
-    def _global(
-        self, x: FloatArray, rests: list[FloatArray], ways: FloatArray, responsibilities: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Skill and straight habit, (2 d + 1, m), and the squares that remain, with those of the prior, (m,).
-
-        ``rests`` are the commands without what is local, (n, m) of every intention.
-        """
-        p, m = self.weights.shape[1], len(self.variances)
-        sums = np.zeros((p + m, p + m))
-        for k, (way, rest) in enumerate(zip(ways, rests, strict=True)):
-            joined = np.concatenate([way, np.ones((len(x), 1)), x, rest], axis=1)
-            sums += (joined * responsibilities[:, k, None]).T @ joined
-        gram, cross, square = sums[:p, :p], sums[:p, p:], np.diag(sums[p:, p:])
-        theta = np.asarray(np.linalg.solve(gram + self.ridge * np.eye(p), cross), dtype=np.float64)
-        return theta, np.maximum(square - np.einsum("pm,pm->m", cross, theta), 0.0)
 
     def log_prior(self) -> float:
         """As in `rewards.linear`: weights and habits given the noise, and the noise, up to a constant."""
@@ -236,11 +225,9 @@ class LandmarkGoals(CommandPolicies):
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`; models from before there were local habits, or local skills, have none."""
-        local = np.zeros_like(self.local)
-        known = state.get("local", local)
-        if known.shape == (*local.shape[:2], 1 + self.goals.shape[1]):
-            local[:, :, : known.shape[2]] = known
-            known = local
+        known = state.get("local", self.local[:, :, :0])
+        if known.shape[:2] == self.local.shape[:2] and known.shape[2] in (0, 1 + self.goals.shape[1]):
+            known = np.pad(known, ((0, 0), (0, 0), (0, self.local.shape[2] - known.shape[2])))
         self._set_arrays({**state, "local": known}, *self.state())
         self._graph = None
 

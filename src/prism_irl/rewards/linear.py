@@ -393,8 +393,9 @@ class SoftmaxPolicies(RewardModel):
         if contexts.parents:
             raise InputError("Policies on features have no history of states; put the past into the features.")
         self.n_intentions, self.n_actions, self.valid = n_intentions, n_actions, valid_actions
-        self.ridge, self.steps = ridge, steps
+        self.steps = steps
         self.weights: FloatArray = np.zeros((n_intentions, n_actions, n_features + 1))
+        self.penalty = ridge * np.append(np.ones(n_features), 0.01)
         self.centre: FloatArray = np.zeros(n_features)
         self.scale: FloatArray = np.zeros(n_features)
         shape = (n_intentions, contexts.n_states, n_actions)
@@ -416,7 +417,6 @@ class SoftmaxPolicies(RewardModel):
         taken = np.zeros((len(x), self.n_actions))
         taken[np.arange(len(x)), actions] = 1.0
         visits = sparse.csr_array((np.ones(len(x)), (states, np.arange(len(x)))), (self.counts.shape[1], len(x)))
-        penalty = self._penalty()
         from scipy.optimize import minimize  # here, because importing it takes longer than a fit that only counts
 
         for k, w in enumerate(weights.T):
@@ -424,8 +424,8 @@ class SoftmaxPolicies(RewardModel):
             def loss(flat: FloatArray, w: FloatArray = w) -> tuple[float, FloatArray]:
                 theta = flat.reshape(self.weights.shape[1:])
                 logits = log_softmax(x @ theta.T + mask, axis=1)
-                value = -float(w @ logits[np.arange(len(x)), actions]) + 0.5 * float((penalty * theta**2).sum())
-                gradient = (w[:, None] * (np.exp(logits) - taken)).T @ x + penalty * theta
+                value = -float(w @ logits[np.arange(len(x)), actions]) + 0.5 * float((self.penalty * theta**2).sum())
+                gradient = (w[:, None] * (np.exp(logits) - taken)).T @ x + self.penalty * theta
                 return value / len(x), gradient.ravel() / len(x)
 
             start, options = self.weights[k].ravel(), {"maxiter": self.steps}
@@ -435,14 +435,9 @@ class SoftmaxPolicies(RewardModel):
             self.policies[k] = normalise(seen, np.exp(log_softmax(self._mask(np.arange(len(seen))), axis=1)))
             self.counts[k] = visits @ (w[:, None] * taken)
 
-    def _penalty(self) -> FloatArray:
-        penalty = np.full(self.weights.shape[1:], self.ridge)
-        penalty[:, -1] *= 0.01
-        return penalty
-
     def log_prior(self) -> float:
         """Gaussian prior on the weights, up to a constant."""
-        return float(-0.5 * (self._penalty() * self.weights**2).sum())
+        return float(-0.5 * (self.penalty * self.weights**2).sum())
 
     def log_likelihood(self, data: Prepared) -> FloatArray:
         """Log π_k(a_t | x_t), (n, K)."""

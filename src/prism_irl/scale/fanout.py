@@ -272,9 +272,8 @@ def _connect(scheduler: str) -> Any:
     try:
         return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(
-            f"No Dask scheduler answers at {scheduler} ({error}); start one or check the address."
-        ) from None
+        message = f"No Dask scheduler answers at {scheduler} ({error}); start one or check the address."
+        raise InputError(message) from None
 
 
 @contextmanager
