@@ -64,9 +64,8 @@ class EStep(NamedTuple):
 
     def __add__(self, other: EStep) -> EStep:  # type: ignore[override]
         """Sums over the steps of both."""
-        return EStep(
-            self.switching + other.switching, self.rewards + other.rewards, self.log_likelihood + other.log_likelihood
-        )
+        likelihood = self.log_likelihood + other.log_likelihood
+        return EStep(self.switching + other.switching, self.rewards + other.rewards, likelihood)
 
 
 def em_iteration(
@@ -111,12 +110,8 @@ def _part_statistics(
 ) -> EStep:
     """Statistics of a part; by counts alone where both components allow it, equal up to rounding."""
     parts = part if isinstance(part, Parts) else Parts(part)
-    data = parts.data
-    table = rewards.action_table(data.n_steps) if data.demos.partial_labels is None else None
-    if table is not None:
-        counted = switching.counted(data, table.policies if power == 1.0 else table.policies**power)
-        if counted is not None:
-            return EStep(counted.switching, table.statistics(counted.pairs), counted.log_likelihood)
+    if (counted := _counted(switching, rewards, parts.data, power)) is not None:
+        return counted
     of_switching, of_rewards, likelihood = Stats(), Stats(), 0.0
     for one, posterior in switching.visit(parts, partial(emissions, switching, rewards, power=power), seed):
         of_switching = of_switching + switching.statistics(one, posterior)
@@ -124,6 +119,14 @@ def _part_statistics(
             of_rewards = of_rewards + rewards.statistics(one, posterior.responsibilities)
         likelihood += float(posterior.log_likelihood.sum())
     return EStep(of_switching, of_rewards, likelihood)
+
+
+def _counted(switching: Switching, rewards: RewardModel, data: Prepared, power: float = 1.0) -> EStep | None:
+    table = rewards.action_table(data.n_steps) if data.demos.partial_labels is None else None
+    if table is None:
+        return None
+    found = switching.counted(data, table.policies if power == 1.0 else table.policies**power)
+    return None if found is None else EStep(found.switching, table.statistics(found.pairs), found.log_likelihood)
 
 
 def parts_of(switching: Switching, rewards: RewardModel, data: Prepared) -> Parts:
@@ -150,9 +153,8 @@ def expectation(
     switching: Switching, rewards: RewardModel, data: Prepared, *, online: bool = False, partial_labels: bool = True
 ) -> Posterior:
     """Beliefs about every step, certain where the intention is known, if ``partial_labels`` are read."""
-    return switching.expectation(
-        data, emissions(switching, rewards, data, partial_labels=partial_labels), online=online
-    )
+    logs = emissions(switching, rewards, data, partial_labels=partial_labels)
+    return switching.expectation(data, logs, online=online)
 
 
 def emissions(
@@ -166,9 +168,7 @@ def emissions(
 
 def likelihood(switching: Switching, rewards: RewardModel, data: Prepared) -> float:
     """Mean log-likelihood per step of an E-step of which nothing else is kept."""
-    table = rewards.action_table(data.n_steps) if data.demos.partial_labels is None else None
-    counted = None if table is None else switching.counted(data, table.policies)
-    if counted is not None:
+    if (counted := _counted(switching, rewards, data)) is not None:
         return counted.log_likelihood / data.n_steps
     parts = Parts(data, PART if is_large(rewards, data) else None)
     found = (expectation(switching, rewards, part).log_likelihood.sum() for part in parts)

@@ -112,19 +112,14 @@ class Accents:
         """Names and strength."""
         return {"individuals": list(self.names), "own_strength": self.strength}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Accents:
-        """Undo `state` and `info`."""
-        names = tuple(str(name) for name in info["individuals"])
-        return cls(names, state["cells"], state["factors"], float(info["own_strength"]))
-
 
 def load_accents(tensors: Mapping[str, Any], info: Mapping[str, Any], size: tuple[int, int]) -> Accents | None:
     """The individual effects of a saved model with (contexts, actions), if it has any."""
     if "individuals" not in info:
         return None
     arrays = {name: value.numpy() for name, value in storage.part("accents", tensors).items()}
-    accents, (n_contexts, n_actions) = Accents.from_state(arrays, info), size
+    names, (n_contexts, n_actions) = tuple(map(str, info["individuals"])), size
+    accents = Accents(names, arrays["cells"], arrays["factors"], float(info["own_strength"]))
     checked.shape("places of the accents", accents.cells, (n_contexts + 1,))
     n_cells = accents.factors.shape[1] if accents.factors.ndim == 3 else 0
     checked.shape("accents", accents.factors, (len(accents.names), n_cells, n_actions))

@@ -156,14 +156,9 @@ def infer(
         if torch.isfinite(found.log_likelihood).all():
             return found
     result = forward_backward(log_initial.double(), log_kernel.double(), log_emission.double(), mask)
-    return BatchPosterior(
-        result.smoothed.exp(),
-        result.predicted.exp(),
-        result.filtered.exp(),
-        result.log_likelihood,
-        result.pairwise.sum((0, 1)),
-        result.pairwise if pairwise else None,
-    )
+    predicted, filtered, smoothed, likelihood, pairs = result
+    beliefs = smoothed.exp(), predicted.exp(), filtered.exp(), likelihood, pairs.sum((0, 1))
+    return BatchPosterior(*beliefs, pairs if pairwise else None)
 
 
 def use_triton(device: torch.device) -> bool:
