@@ -30,44 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FILE = "study.toml"
-_LINES = """
-[columns]
-trajectory | "bout" | names the trajectory; several together: animal,bout
-state | "cell" | where the agent is, or what it sees
-action | "move" | what it does there
-observe | "x,y" | numbers that are observed, instead of state
-act | "vx,vy" | numbers that are commanded, instead of action
-time | "time" | order of the steps, and their durations
-group | "animal" | the animal or operator
-events | ["water"] | 1 where something happened, shown on the page
-intention | "intention" | true intentions, for evaluation only
-covariates | "thirst" | may change switching; numbers or words
-time_since | "water" | events whose age may change switching
-network_inputs | "speed" | further numbers that a switching network may read
-labels | "known.csv" | intentions that somebody knows: a column, or a file
-[world]
-map | "nodes.csv" | state, x, y, and neighbours if you like: where states lie
-grid | "5x5" | width and height, instead of a map
-valid_actions | "observed" | actions that exist: those of the data, or a table
-dynamics | "moves.csv" | state, action, next_state, probability
-[units]
-hz | 30 | steps per second, where no column has times
-max_gap | 2.0 | cut a trajectory where more time than this passes
-dates | "day-first" | what comes first in times such as 3/4/2026
-missing | "skip" | what becomes of rows without state or action: skip or split
-ties | "keep" | rows of a trajectory at the same time: keep their order
-[conditions]
-by | "drug" | what prism contrast compares
-unit | "animal" | over whom it compares
-"""
-KEYS: dict[str, dict[str, tuple[str, str]]] = {}
-"""Tables of the file → their keys, each with an example and what it is."""
-for _line in _LINES.strip().splitlines():
-    if _line.startswith("["):
-        KEYS[_line.strip("[]")] = {}
-    else:
-        _key, _example, _about = _line.split(" | ")
-        KEYS[list(KEYS)[-1]][_key] = _example, _about
+_TEMPLATE = Path(__file__).with_name(FILE).read_text(encoding="utf-8")
+_KEY = re.compile(r"^# (\w+) = (?:.+?)  # ", re.MULTILINE)
+KEYS = {part.partition("]")[0]: _KEY.findall(part) for part in _TEMPLATE.split("\n[")[1:]}
+"""Tables of the file → their keys."""
 PATHS = ("map", "dynamics", "valid_actions", "labels")
 FIT_ALONE = ("covariates", "time_since", "network_inputs", "labels")
 """What describes a fit: other commands that read a table do without."""
@@ -195,16 +161,14 @@ def write_study(path: Path, table: str, found: Recognised) -> None:
     if found.conditions:
         known |= {"by": found.conditions[0]}
         known |= {"unit": found.columns["group"]} if "group" in found.columns else {}
-    text = [
-        f"# What the columns of {table} are. Every command reads this from the folder of the data, or --study FILE;",
-        "# what is typed wins. Take away the # of a line to use it.",
-    ]
-    for heading, keys in KEYS.items():
-        text += ["", f"[{heading}]"]
-        for key, (example, about) in keys.items():
-            value = f"{key} = {json.dumps(known[key], ensure_ascii=False)}" if key in known else f"# {key} = {example}"
-            text.append(f"{value}  # {about}".replace("\x7f", "\\u007f"))  # which JSON allows and TOML does not
-    storage.write_text(path, "\n".join([*text, ""]))
+
+    def line(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            return match[0]
+        value = json.dumps(known[match[1]], ensure_ascii=False)
+        return f"{match[1]} = {value}  # ".replace("\x7f", "\\u007f")  # which JSON allows and TOML does not
+
+    storage.write_text(path, _KEY.sub(line, _TEMPLATE.replace("TABLE", table, 1)))
 
 
 # -- columns that are recognised ---------------------------------------------------------------------------------------

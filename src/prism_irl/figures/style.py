@@ -10,6 +10,7 @@ import csv
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
@@ -45,53 +46,20 @@ VALUE_MAP = "viridis"  # even in lightness, so that it survives a grey printer
 SIGNED_MAP = "PuOr_r"  # of numbers around zero, which is nearly white: orange above, purple below
 
 
-_SETTINGS: dict[str, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.6,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 8.5,
-    "axes.titleweight": "bold",
-    "axes.unicode_minus": True,
-    "figure.dpi": 100,
-    "figure.facecolor": "white",
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same metrics on every machine
-    "font.size": 8,
-    "hatch.linewidth": 0.6,
-    "legend.borderaxespad": 0.3,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 1.4,
-    "lines.linewidth": 1.2,
-    "savefig.dpi": 300,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "prism-irl",
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "xtick.labelsize": 7,
-    "xtick.major.width": 0.6,
-    "ytick.color": MUTED,
-    "ytick.labelcolor": INK,
-    "ytick.labelsize": 7,
-    "ytick.major.width": 0.6,
-}
-
-
 def ink_on(shares: ArrayLike, colours: str = VALUE_MAP) -> NDArray[np.bool_]:
     """Whether dark ink, and not white, is readable at some shares (n,) of a colour scale, by their luminance."""
     rgb = mpl.colormaps[colours](np.asarray(shares, float))[..., :3]
     return np.asarray(rgb @ (0.299, 0.587, 0.114) > 0.485)
 
 
+@cache
+def _settings() -> Any:
+    return mpl.rc_params_from_file(Path(__file__).with_name("prism.mplstyle"), use_default_template=False)
+
+
 def paper_style() -> AbstractContextManager[None]:
     """Return the settings of all figures as a context: text stays text, fonts are readable in one column (3.3 in)."""
-    return mpl.rc_context(_SETTINGS)  # type: ignore[arg-type]
+    return mpl.rc_context(_settings())
 
 
 def short(name: str, most: int = LONGEST_NAME) -> str:

@@ -28,6 +28,7 @@ from prism_irl.report.verdict import (
     scored_part,
     signed,
     spread,
+    templates,
 )
 
 NOTHING = "–"
@@ -235,56 +236,40 @@ def _best(column: Column, methods: Mapping[str, Mapping[str, Any]]) -> float | N
 
 # -- model.summary(): a fit on one screen, as a statistics package prints it -------------------------------------------
 
-WIDTH = 78
-NAME = 24
-STATES = 3
-
 
 def summary_text(result: FitResult, names: Sequence[str]) -> str:
     """Return the text; ``names`` are those of the K intentions."""
-    demos, rule = result.demos, "=" * WIDTH
-    left = [("Method", result.method), ("Switching + rewards", result.pair or "–")]
-    left += [("Intentions", str(result.n_intentions)), ("Trajectories", f"{len(demos):,}")]
-    left += [("Steps", f"{demos.n_steps:,}")]
-    unit = "Log density/step" if result.density else "Log-lik./step"
-    right = [(f"{unit} ({part})", _number(result.scores["predictive_ll"][part])) for part in ("train", "validation")]
-    right += [("Mean dwell (steps)", f"{result.dwell.mean:.1f}"), ("Restart stability", _number(result.agreement, 2))]
-    if result.em is not None:
-        done = "converged" if result.em["converged"] else "stopped"
-        right.append(("EM iterations", f"{result.em['iterations']} ({done})"))
-    right += [("", "")] * (len(left) - len(right))
-    lines = [f"{'PRISM: intentions of a fit':^{WIDTH}}", rule]
-    for (name, value), (other, score) in zip(left, right, strict=True):
-        lines.append(f"{name + ':' if name else '':<21}{value:<16} {other + ':' if other else '':<28}{score:>12}")
-    lines += [rule, f"{'intention':<{NAME}}{'share':>8}{'dwell':>8}  {'is mostly in':<36}", "-" * WIDTH]
+    shown, scores, rows = result.shown.demos, result.scores["predictive_ll"], []
     for k, name in enumerate(names):
-        p, shown = result.shown.probabilities[:, k], result.shown.demos
+        p = result.shown.probabilities[:, k]
         time = np.bincount(shown.states, weights=p, minlength=shown.n_states) / max(float(p.sum()), 1e-12)
-        most = [s for s in np.argsort(-time, kind="stable")[:STATES] if time[s] >= 0.01]
-        states = shown.state_names
-        places = ", ".join(f"{states[s] if states else s} {100 * time[s]:.0f}%" for s in most)
-        dwell = result.dwell.per_intention[k]
-        lines.append(
-            f"{_cut(name, NAME - 1):<{NAME}}{100 * result.usage[k]:7.1f}%{_number(dwell, 1):>8}  {_cut(places, 36)}"
-        )
-    if result.n_intentions > 1:
-        lines += ["-" * WIDTH, "Switches per 100 steps, from row to column:"]
-        total = np.maximum(result.transitions.sum(axis=1), 1)
-        for k, name in enumerate(names):
-            cells = (
-                "       ·" if j == k else f"{100 * n / total[k]:8.1f}"
-                for j, n in enumerate(result.transitions[k].tolist())
-            )
-            lines.append(f"{_cut(name, NAME - 1):<{NAME}}{''.join(cells)}")
-    lines.append(rule)
-    if result.leaks:
-        lines.append("The gate has seen the action that it is scored on: the paper score is not a likelihood.")
-    lines += [line for note in result.notes for line in wrap(note, WIDTH)]
-    return "\n".join(lines)
+        most = [
+            (shown.state_names[s] if shown.state_names else s, time[s]) for s in np.argsort(-time, kind="stable")[:3]
+        ]
+        places = ", ".join(f"{place} {100 * share:.0f}%" for place, share in most if share >= 0.01)
+        rows.append((_cut(name, 23), result.usage[k], _number(result.dwell.per_intention[k], 1), _cut(places, 36)))
+    unit, em = "Log density/step" if result.density else "Log-lik./step", result.em
+    found = {
+        "Method": result.method,
+        f"{unit} (train)": _number(scores["train"]),
+        "Switching + rewards": result.pair or "–",
+        f"{unit} (validation)": _number(scores["validation"]),
+        "Intentions": result.n_intentions,
+        "Mean dwell (steps)": f"{result.dwell.mean:.1f}",
+        "Trajectories": f"{len(result.demos):,}",
+        "Restart stability": _number(result.agreement, 2),
+        "Steps": f"{result.demos.n_steps:,}",
+    }
+    if em is not None:
+        found["EM iterations"] = f"{em['iterations']} ({'converged' if em['converged'] else 'stopped'})"
+    counts = result.transitions / np.maximum(result.transitions.sum(axis=1, keepdims=True), 1)
+    notes = [line for note in result.notes for line in wrap(note, 78)]
+    facts = {"found": list(found.items()), "rows": rows, "switches": counts, "leaks": result.leaks, "notes": notes}
+    return templates().get_template("summary.j2").render(facts).rstrip()
 
 
 def _number(value: float | None, digits: int = 4) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    return NOTHING if value is None else f"{value:.{digits}f}"
 
 
 def _cut(text: str, most: int) -> str:

@@ -99,7 +99,7 @@ def templates() -> Environment:
     """The templates of pages and of sentences, compiled once; only pages are HTML."""
     found = Environment(
         loader=PackageLoader("prism_irl.report"),
-        autoescape=lambda name: name != SENTENCES,
+        autoescape=lambda name: str(name).endswith(".html.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
