@@ -222,17 +222,14 @@ def read_options(kind: type) -> dict[str, Option]:
             text = " ".join((entry.description or entry.type_name or "").split())
             documented |= dict.fromkeys(entry.arg_name.replace(" ", "").split(","), text)
     hints = typing.get_type_hints(kind)
+    for name, hint in hints.items():  # a component is given by its name there, and not by its options
+        if isinstance(hint, types.UnionType):
+            parts = tuple(part for part in typing.get_args(hint) if not dataclasses.is_dataclass(part))
+            hints[name] = Union[parts]  # noqa: UP007
     return {
-        field.name: Option(_typed(hints[field.name]), field.default, documented.get(field.name, ""))
+        field.name: Option(hints[field.name], field.default, documented.get(field.name, ""))
         for field in dataclasses.fields(kind)
     }
-
-
-def _typed(hint: Any) -> Any:
-    """The type on a command line, where a component is given by its name and not by its options."""
-    if not isinstance(hint, types.UnionType):
-        return hint
-    return Union[tuple(part for part in typing.get_args(hint) if not dataclasses.is_dataclass(part))]  # noqa: UP007
 
 
 @cache
@@ -363,16 +360,12 @@ def _with_options(model: IntentionModel, said: dict[str, Any], name: str) -> Int
             model.set_params(**{what: halves.resolve(what, pair[what], COMPONENTS[what], options)})
     for option in rest:
         if option != "n_intentions" or rest[option] != model.n_intentions:
-            raise InputError(f"{name} does not read {flag_of(option)}{_readers(option)}; leave it out.")
+            found = [
+                f"{half} {what}"
+                for what, known_halves in COMPONENTS.items()
+                for half, (where, _) in known_halves.items()
+                if option in {field.name for field in dataclasses.fields(halves.locate(where, what))}
+            ]
+            readers = f", which belongs to {', '.join(found)}" if found else ""
+            raise InputError(f"{name} does not read {flag_of(option)}{readers}; leave it out.")
     return model
-
-
-def _readers(option: str) -> str:
-    """Which components read an option, in a clause; nothing where that is no question of components."""
-    found = [
-        f"{half} {what}"
-        for what, known in COMPONENTS.items()
-        for half, (where, _) in known.items()
-        if option in {field.name for field in dataclasses.fields(halves.locate(where, what))}
-    ]
-    return f", which belongs to {', '.join(found)}" if found else ""

@@ -105,7 +105,13 @@ def em_curves(ax: Axes, history: Rows) -> Axes:
         starts[int(start)] = {name: values[own] for name, values in table.items()}
     if any(np.isnan(rows["train"]).all() for rows in starts.values()):
         raise InputError("The history has a start without any training log-likelihood; there is no curve to draw.")
-    best = max(starts, key=lambda start: np.nanmax(_monitored(starts[start])))
+
+    def monitored(start: int) -> FloatArray:  # what the best iteration is chosen by, where a history does not say
+        rows = starts[start]
+        known = (rows[name] for name in ("monitored", "validation") if not np.isnan(rows[name]).all())
+        return next(known, rows["train"])
+
+    best = max(starts, key=lambda start: np.nanmax(monitored(start)))
     others = [rows for start, rows in starts.items() if start != best]
     for i, rows in enumerate(others):
         label = None if i else f"train, {len(others)} other{'s' * (len(others) > 1)}"
@@ -116,7 +122,7 @@ def em_curves(ax: Axes, history: Rows) -> Axes:
     if not np.isnan(validation).all():
         dashed: dict[str, Any] = {"color": PALETTE[3], "linewidth": 1.6, "linestyle": (0, (4, 1.5)), "zorder": 3}
         ax.plot(x, validation, label=f"validation, start {best}", **dashed)
-    at = int(np.nanargmax(_monitored(kept_of)))
+    at = int(np.nanargmax(monitored(best)))
     kept = {name: float(values[at]) for name, values in kept_of.items()}
     by_validation = kept["validation"] == (kept["validation"] if np.isnan(kept["monitored"]) else kept["monitored"])
     height = kept["validation" if by_validation else "train"]  # on the curve that it was chosen by
@@ -129,12 +135,6 @@ def em_curves(ax: Axes, history: Rows) -> Axes:
     _whole_ticks(ax)
     ax.legend(loc="lower right")
     return ax
-
-
-def _monitored(rows: Mapping[str, FloatArray]) -> FloatArray:
-    """What the best iteration is chosen by; where a history does not say, validation if there is any, else training."""
-    known = (rows[name] for name in ("monitored", "validation") if not np.isnan(rows[name]).all())
-    return next(known, rows["train"])
 
 
 def _whole_ticks(ax: Axes) -> None:

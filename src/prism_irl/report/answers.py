@@ -180,16 +180,9 @@ class Question(NamedTuple):
 
 
 def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Sequence[str]) -> list[Question]:
-    """Return the five questions with their answers.
+    """Return the five questions with their answers, by metrics.json and explorer.json.
 
-    Parameters
-    ----------
-    metrics : dict
-        metrics.json, of a fit or of a table of methods.
-    explorer : dict
-        explorer.json, whose ``fit`` is evaluated in place of a table of methods.
-    names : K strings
-        Names of the intentions.
+    Of a table of methods, the ``fit`` of explorer.json is evaluated in its place; ``names`` are those of K intentions.
     """
     comparison = is_comparison(metrics)
     facts = mapping(explorer.get("fit")) if comparison else metrics

@@ -68,17 +68,7 @@ def _is_whole(value: dict[str, Any]) -> bool:
 
 
 def section(checks: Mapping[str, Any], names: Sequence[str] | None, states: Sequence[str] | None) -> Section:
-    """Return what the page says of the checks.
-
-    Parameters
-    ----------
-    checks : dict
-        What checks.json holds.
-    names : K strings, optional
-        Of the intentions.
-    states : S strings, optional
-        Of the states, where they have any.
-    """
+    """Return what the page says of checks.json, with the names of K intentions and of S states, where they have any."""
     if checks["note"]:
         return Section(Finding("info", f"Nothing was simulated. {checks['note']}"), [], "")
     rows = [_row(one, names, states) for one in checks["statistics"]]

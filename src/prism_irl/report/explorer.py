@@ -59,26 +59,14 @@ def write_explorer(
 ) -> dict[str, Any]:
     """Write ``explorer.json`` into a run folder and return what it holds; ``probabilities`` are posteriors, (n, K).
 
-    Parameters
-    ----------
-    layout : dict, optional
-        As `places.find_layout` returns it; by default found from the data, unless ``find`` is false: tokens of images
-        have no place, their graph is a string of loose dots.
-    rewards, values : (K, S), optional
-        Of each state under each intention, NaN where it is not known, coloured on the map.
-    names, actions : K and A strings, optional
-        Of the intentions, and of actions where the data has only numbers.
-    counters : {name: (n,)}, optional
-        Hidden quantities that no method saw, drawn below the posterior.
-    events : {name: (n,) bool}, optional
-        Steps at which something happened that no method saw (water was delivered), marked above the posterior.
-    goals : K lists of states, optional
-        Where intentions end, where they are places: one, or several that they explore.
-    fit : dict, optional
-        The entries of a fit's metrics.json that the verdict reads, where metrics.json itself is a table of methods;
-        ``name`` says which model is shown and ``how`` what it was fitted to.
-    movement : dict, optional
-        What a robot does in every phase (`story.movement_of`).
+    A ``layout`` is as `places.find_layout` returns it; by default it is found from the data, unless ``find`` is false:
+    tokens of images have no place. ``rewards`` and ``values`` (K, S) colour the map, NaN where they are not known.
+    ``names`` (K) are those of the intentions, ``actions`` (A) those of actions where the data has only numbers.
+    ``counters`` {name: (n,)} are hidden quantities that no method saw, drawn below the posterior; ``events`` {name:
+    (n,) bool} are marked above it. ``goals`` are K lists of the states where intentions end: one, or several that they
+    explore. ``fit`` has the entries of a fit's metrics.json that the verdict reads where metrics.json is a table of
+    methods (``name``: which model is shown, ``how``: what it was fitted to), ``movement`` is that of
+    `story.movement_of`.
     """
     p = np.asarray(probabilities, np.float64)
     if p.ndim != 2 or len(p) != demos.n_steps:

@@ -61,16 +61,18 @@ def from_map(place: Geography, demos: Demonstrations) -> dict[str, Any]:
 def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
     """Return the layout of the states, or None where there is none.
 
-    Returns
-    -------
-    dict or None
-        ``kind``, ``xy`` (S pairs, y upwards, None for a state without a place), ``edges`` (pairs of states), ``note``
-        (where the layout comes from) and ``barriers``.
+    It has ``kind``, ``xy`` (S pairs, y upwards, None for a state without a place), ``edges`` (pairs of states),
+    ``note`` (where the layout comes from) and ``barriers``.
     """
     if demos.n_states > MAX_STATES:
         return None
     counts = successor_counts(demos, np.ones(demos.n_steps)).toarray()
-    if _is_maze(demos):
+    here = np.flatnonzero(~demos.first_steps) - 1
+    maze_like = (demos.n_states, demos.n_actions) == (maze.N_NODES, maze.N_ACTIONS) and demos.state_names is None
+    if maze_like and len(here):
+        expected = maze.successors()[demos.states[here].astype(np.int64), demos.actions[here].astype(np.int64)]
+        maze_like = bool((expected == demos.states[here + 1]).mean() >= MAZE_MOVES)
+    if maze_like and len(here):
         child = np.arange(1, maze.N_NODES)
         edges = np.stack([maze.parents()[1:], child], axis=1)
         return layout_of("maze", maze.layout() * (1, -1), edges, "The labyrinth of Rosenberg et al. (2021).")
@@ -87,10 +89,10 @@ def find_layout(demos: Demonstrations) -> dict[str, Any] | None:
         return None
     if (cells := _by_actions(demos)) is not None:
         return layout_of("grid", cells, edges, "A grid, found from where each action leads.")
-    if not _has_shape(moves[np.ix_(visited, visited)]):
+    if (found := _stress(moves[np.ix_(visited, visited)])) is None:
         return None
     xy = np.full((demos.n_states, 2), np.nan)
-    xy[visited] = _stress(moves[np.ix_(visited, visited)])
+    xy[visited] = found
     return layout_of(
         "graph",
         xy,
@@ -104,16 +106,6 @@ def layout_of(kind: str, xy: npt.ArrayLike, edges: Any, note: str, barriers: Seq
     points = [None if np.isnan(point).any() else [round(float(c), 3) for c in point] for point in np.asarray(xy, float)]
     pairs = [[int(i), int(j)] for i, j in edges]
     return {"kind": kind, "xy": points, "edges": pairs, "barriers": [int(b) for b in barriers], "note": note}
-
-
-def _is_maze(demos: Demonstrations) -> bool:
-    if (demos.n_states, demos.n_actions) != (maze.N_NODES, maze.N_ACTIONS) or demos.state_names is not None:
-        return False
-    here = np.flatnonzero(~demos.first_steps) - 1
-    if not len(here):
-        return False
-    expected = maze.successors()[demos.states[here].astype(np.int64), demos.actions[here].astype(np.int64)]
-    return bool((expected == demos.states[here + 1]).mean() >= MAZE_MOVES)
 
 
 def _grid_width(demos: Demonstrations, edges: npt.NDArray[Any]) -> int | None:
@@ -196,21 +188,17 @@ def _by_actions(demos: Demonstrations) -> Floats | None:
     return xy if _fills_a_grid(xy[np.isfinite(xy).all(axis=1)]) else None
 
 
-def _has_shape(moves: npt.NDArray[np.bool_]) -> bool:
-    """Whether a graph has more of a shape than a ring of states that all follow one another."""
-    d = shortest_path(moves.astype(float), directed=False, unweighted=True)
-    finite = d[np.isfinite(d) & (d > 0)]
-    edges = int(np.triu(moves).sum())
-    return bool(len(finite) and (finite.mean() >= FAR or edges < len(moves)))
-
-
-def _stress(moves: npt.NDArray[np.bool_]) -> Floats:
+def _stress(moves: npt.NDArray[np.bool_]) -> Floats | None:
     """(S, 2) positions whose distances are the numbers of moves between states: SMACOF from classical scaling.
 
     Each round is the Guttman transform X ← B(X) X / S with B_ij = −d_ij / |x_i − x_j|, which never raises the stress.
+    None where a graph has no more of a shape than a ring of states that all follow one another.
     """
     d = shortest_path(moves.astype(float), directed=False, unweighted=True)
     finite = d[np.isfinite(d)]
+    apart = finite[finite > 0]
+    if not len(apart) or (apart.mean() < FAR and int(np.triu(moves).sum()) >= len(moves)):
+        return None
     d = np.where(np.isfinite(d), d, finite.max() + 1)
     n = len(d)
     centred = np.eye(n) - 1 / n

@@ -101,6 +101,7 @@ def render(folder: Path) -> str:
     elsewhere = {*CHECKS, *([BUDGET] if budget else []), *([] if explorer is None else [MAPS, *SWITCHES])}
     asked = [] if explorer is None else questions(metrics, explorer, names or [])
     titles = {is_test: "The budget of predictability", is_selection(metrics): "Numbers of intentions"}
+    said = {metrics.get("recommendation"), *(one.text for one in (sentences(metrics["evidence"]) if is_test else []))}
     facts = {
         "title": _title(metrics, config),
         "metrics": metrics,
@@ -111,7 +112,7 @@ def render(folder: Path) -> str:
         "summary": overall(metrics, [f for question in asked for f in question.findings] or found),
         "screen": None if explorer is None else _screen(folder, metrics, explorer, names or []),
         "folded": explorer is not None,
-        "notes": _notes(metrics),
+        "notes": [str(note) for note in metrics.get("notes") or [] if note not in said],
         "table": table_rows.method_table(metrics) if comparison and not (budget and is_test) else None,
         "table_title": metrics.get("table_title") or titles.get(True, "Methods"),
         "step": number(metrics.get("step_seconds")),
@@ -160,15 +161,6 @@ def _title(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> str:
 
 def _found(metrics: Mapping[str, Any]) -> str:
     return "phases" if metrics.get("method") == "Phases" else "intentions"
-
-
-def _notes(metrics: Mapping[str, Any]) -> list[str]:
-    """Remarks that the verdict has not made."""
-    notes = [str(note) for note in metrics.get("notes") or [] if note != metrics.get("recommendation")]
-    if is_evidence(metrics):
-        verdict_says = {finding.text for finding in sentences(metrics["evidence"])}
-        return [note for note in notes if note not in verdict_says]
-    return notes
 
 
 def _facts(metrics: Mapping[str, Any]) -> list[str]:

@@ -40,27 +40,15 @@ RESAMPLES = 400
 def describe(
     demos: Demonstrations, probabilities: npt.ArrayLike, events: Mapping[str, npt.NDArray[np.bool_]] | None = None
 ) -> dict[str, Any]:
-    """Return the story of a segmentation.
+    """Return the story of a segmentation, of posteriors (n, K) and of steps (n,) at which something happened.
 
-    Parameters
-    ----------
-    demos : Demonstrations
-    probabilities : (n, K)
-        Posterior of every step.
-    events : {name: (n,) bool}, optional
-        Steps at which something happened.
-
-    Returns
-    -------
-    dict
-        ``wants``: for each intention its ``share`` of the steps, mean ``dwell``, where it ``leads_to`` (state, share of
-        the long run), over how many states it ``spread``s (the exponential of the entropy), how it ``acts``, and in
-        which states and actions (``more``) it is ahead of every other intention: (what, index, share, largest share of
-        another).
-        ``switches``: their number ``n``, the ``pairs`` (from, to, number), ``places`` where the agent switches more
-        often than usual, how often after a step that left the state as it was (``stuck``) and otherwise
-        (``moved``), how often ``near`` each kind of event and ``otherwise``, in all and out of each intention, with 95%
-        intervals over trajectories, and the mean posterior ``around`` switches into each intention.
+    ``wants``: for each intention its ``share`` of the steps, mean ``dwell``, where it ``leads_to`` (state, share of the
+    long run), over how many states it ``spread``s (the exponential of the entropy), how it ``acts``, and in which
+    states and actions (``more``) it is ahead of every other one: (what, index, share, largest share of another).
+    ``switches``: their number ``n``, the ``pairs`` (from, to, number), ``places`` where the agent switches more often
+    than usual, how often after a step that left the state as it was (``stuck``) and otherwise (``moved``), how often
+    ``near`` each kind of event and ``otherwise``, in all and out of each intention, with 95% intervals over
+    trajectories, and the mean posterior ``around`` switches into each intention.
     """
     p = np.asarray(probabilities, np.float64)
     return {"wants": _wants(demos, p), "switches": _switches(demos, p, events or {})}
@@ -152,20 +140,19 @@ def _switches(demos: Demonstrations, p: Floats, events: Mapping[str, npt.NDArray
     before = demos.states[later - 1].astype(np.int64)
     stuck = demos.states[later] == before
     rate = float(switched.mean()) if len(later) else 0.0
+    rates = [
+        {"steps": len(at), "rate": float(at.mean()) if len(at) else None} for at in (switched[stuck], switched[~stuck])
+    ]
     return {
         "n": len(at),
         "rate": rate,
         "pairs": [[int(i), int(j), int(m)] for (i, j), m in zip(pairs, numbers, strict=True)],
         "places": _places(before, switched, rate, demos.n_states),
-        "stuck": _rate(switched[stuck]),
-        "moved": _rate(switched[~stuck]),
+        "stuck": rates[0],
+        "moved": rates[1],
         "near": {name: _near(happened, demos, labels, p.shape[1]) for name, happened in events.items()},
         "around": [_around(p, demos.offsets, at[labels[at] == k]) for k in range(p.shape[1])],
     }
-
-
-def _rate(switched: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    return {"steps": len(switched), "rate": float(switched.mean()) if len(switched) else None}
 
 
 def _near(happened: npt.NDArray[np.bool_], demos: Demonstrations, labels: npt.NDArray[Any], K: int) -> dict[str, Any]:
