@@ -84,6 +84,7 @@ read; and how far from such a change a border is near, as a share of the episode
 FREE_POWER, FREE_PLACE = 0.1, 0.7
 """Power of a step's evidence where phases come in any order, and the scale of places beside movements."""
 LEAST_SPREAD = 0.05
+EQUAL = 0.0
 FEWEST, USUAL, MOST, LARGE_GAIN = 2, 5, 10, 0.1
 """Numbers of phases that are tried, the one by which their order is found, and the share of the whole gain that the
 last phase must bring."""
@@ -402,7 +403,8 @@ class Phases(IntentionModel):
             if self.order_ == "once":
                 shares = _shares(beliefs, offsets)
                 spread = np.sqrt((len(shares) * shares.var(0) + 3 * (0.25 * shares.mean(0)) ** 2) / (len(shares) + 3))
-                lengths = np.stack([shares.mean(0), np.maximum(spread, LEAST_SPREAD)], axis=1)
+                mean = (len(shares) * shares.mean(0) + EQUAL / K) / (len(shares) + EQUAL)
+                lengths = np.stack([mean, np.maximum(spread, LEAST_SPREAD)], axis=1)
             else:
                 labels = beliefs.argmax(1)
                 lengths = _runs(labels, offsets, K)
