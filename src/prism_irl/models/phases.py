@@ -1,8 +1,8 @@
 """Phases of demonstrations: stages of a task, found from where an arm is, how it moves and what its gripper does.
 
     x_t | z_t = k   places and movements: normal, diagonal covariance; two-valued columns: Bernoulli (`data.continuous`)
-    d | k           lengths as shares of the episode: normal, mean and spread learned, 0.05 at least
-    z               every phase once and in order; where episodes do not run alike in time, any order (`order`)
+    d | k           lengths as shares of the episode: normal, mean and spread learned
+    z               every phase once and in order; where episodes do not run alike, any order (`order`)
 
 Neighbouring steps repeat one another and the columns of an arm repeat one another, so that a likelihood which takes
 each for new evidence cuts wherever a sensor's quantum says. Evidence is tempered: all steps of an episode together
@@ -14,14 +14,7 @@ speaks, phases last equally long. Fitted by EM over whole segments (`switching.s
 any order is possible, from k-means. What predicts is causal: filtered beliefs that do not know how long an episode will
 be, and a linear-Gaussian policy of commands per phase.
 
-Whether phases come in order is found by fitting both (`IN_ORDER`): phases in any order always explain more of the
-movement, and where gestures come back far more; and where phases have an order, even those that need not keep it come
-at the same time in every episode.
-
-Where some steps of every phase are known, EM over the others may drown them. What learns is chosen by leaving labelled
-episodes out in turn (`CANDIDATES`): the same densities from labelled steps alone, with EM on top, or logistic
-regression on windows; each decoded with the order and the lengths that the labels show. What filters and predicts
-commands is causal all the same, with densities that learn from these labels.
+Order, number, and what learns from labels are chosen in `models.phase_choices`.
 
 Choose it for demonstrations of a task; for animals and play, a chain.
 """
@@ -31,31 +24,31 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from prism_irl.arrays import FloatArray, IntArray
 from prism_irl.data.continuous import (
     CONSTANT,
+    DIFFERENCE,
+    PLACE,
     TWO_VALUED,
     Moved,
     Movement,
     column_names,
     signals,
 )
-from prism_irl.data.demonstrations import Demonstrations, some_trajectories, steps_of
-from prism_irl.data.labels import FAR, check_known, out_of_order
+from prism_irl.data.demonstrations import Demonstrations, some_trajectories
+from prism_irl.data.labels import FAR, check_known
 from prism_irl.data.mapped import chunks
 from prism_irl.errors import InputError
-from prism_irl.labels import ari
 from prism_irl.mdp import MDP
+from prism_irl.models import phase_choices
 from prism_irl.models.base import IntentionModel
-from prism_irl.models.choices import left_out
 from prism_irl.switching import segmental
 
 Order = Literal["auto", "once", "cycle", "free"]
@@ -63,18 +56,13 @@ CLASSIFIED = 3_000
 """Labelled steps that a classifier learns from, about, at most."""
 SAMPLE = 150_000
 """Steps that EM sees of larger data."""
-PART = 2**18
+PART = 2**16
 """Steps that are labelled at a time."""
 BINS = 128
 """Bins of an episode at most: borders lie on them."""
-IN_ORDER = 0.35
-"""Phases come in order from here on: the mean of what phases in order explain of the movement, as a share of what
-phases in any order do, and of what the time in an episode tells of the latter, as a share of their entropy."""
-TIMES = 24
-"""Stretches of an episode by which that time is told."""
-WEIGHTS = {"place": 6.0, "motion": 30.0, "switch": 10.0}
-MARKED = {"place": 2.0, "motion": 3.0, "switch": 300.0}
-"""Independent observations that an episode counts as, per block, where every phase comes once: usually, and where a
+WEIGHTS = {"place": 18.0, "motion": 90.0, "switch": 30.0}
+MARKED = {"place": 6.0, "motion": 9.0, "switch": 900.0}
+"""Independent observations that an episode counts as, per block, where phases have an order: usually, and where a
 gripper marks phases."""
 PAUSE, TOGGLE = 3.0, 4.0
 """Nats that a border gains per unit of slowness (minus log relative speed), and where a two-valued column changes."""
@@ -83,26 +71,10 @@ STEADY, NEAR = 0.5, 0.01
 read; and how far from such a change a border is near, as a share of the episode."""
 FREE_POWER, FREE_PLACE = 0.1, 0.7
 """Power of a step's evidence where phases come in any order, and the scale of places beside movements."""
-LEAST_SPREAD = 0.05
-EQUAL = 0.0
-FEWEST, USUAL, MOST, LARGE_GAIN = 2, 5, 10, 0.1
-"""Numbers of phases that are tried, the one by which their order is found, and the share of the whole gain that the
-last phase must bring."""
-SOME = 40_000
-"""Steps that are looked at to find their number."""
-FOLDED = 10_000
-"""Steps on which candidates are compared where episodes are labelled; the labelled ones among them first."""
-PARTS = 5
-"""Parts of the labelled episodes that are left out in turn, at most."""
-CANDIDATES: tuple[dict[str, Any], ...] = (
-    {"learner": "windows", "columns": "as they are", "window": 5},
-    {"learner": "windows", "columns": "movement", "window": 5},
-    {"learner": "windows", "columns": "as they are", "window": 15},
-    {"learner": "windows", "columns": "movement", "window": 15},
-    {"learner": "densities"},
-    {"learner": "densities and unlabelled steps"},
-)
-"""What may learn from labelled steps; the first where a single episode is labelled."""
+FLOOR, POOLED = 0.3, 0.7
+"""Least variance, and the share of the variance that all phases have in common where any order is possible."""
+LEAST_SPREAD = 0.065
+"""Spread of the length of a phase, as a share of its episode, at least."""
 
 
 class Shape(NamedTuple):
@@ -115,16 +87,13 @@ class Shape(NamedTuple):
     switch: FloatArray
 
 
-class Evidence(NamedTuple):
-    """Weights of the blocks per step, of pauses at borders, and how variances are floored and pooled."""
+class Found(NamedTuple):
+    """What EM finds: `Shape`, and ``lengths`` (K, 2), ``moves`` (K, K) and ``first`` (K,) as in `Phases`."""
 
-    place: float
-    motion: float
-    switch: float
-    pause: float
-    toggle: float
-    floor: float
-    pooled: float
+    shape: Shape
+    lengths: FloatArray
+    moves: FloatArray
+    first: FloatArray
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -134,12 +103,11 @@ class Phases(IntentionModel):
     Parameters
     ----------
     n_intentions : int
-        Number of phases K; 0 finds one, which then stands here: the most phases of which the last one still explains a
-        tenth of what ten explain more than two, on episodes that were not fitted, beyond what pauses and lengths alone
-        say (``tried_``). It is rough: more often than not it is off by two or more.
+        Number of phases K; 0 finds one, which then stands here: the one on which fits to halves of the episodes agree
+        best (``tried_``: on which share of the steps), a usual one if in doubt. It is rough.
     order : {"auto", "once", "cycle", "free"}
         Every phase once and in order; in order and from the last to the first again; or any order. "auto" is once where
-        labels or the movement show an order (`IN_ORDER`), and any order elsewhere.
+        labels or the movement show an order (`phase_choices.IN_ORDER`), and any order elsewhere.
     n_starts : int
         Runs of k-means where any order is possible; stages in order begin from equal parts, which is one start.
     max_iterations : int
@@ -147,9 +115,10 @@ class Phases(IntentionModel):
 
     Attributes
     ----------
-    order_, default_ : what "auto" chose, and why; in_order_ : by which numbers (`IN_ORDER`), where it fitted both
+    order_, default_ : what "auto" chose, and why; in_order_ : by which numbers (`phase_choices.order_shown`)
     dropped_ : names of the columns that never change; switches_ : of those that have two values
     read_ : (b,), 1 for two-valued columns that change alike in all episodes and are read
+    evidence_ : (5,), weights of places, movements and two-valued columns per step, of pauses and changes at borders
     lengths_ : (K, 2), mean and spread of the length of each phase as a share of its episode
     moves_, first_ : (K, K) and (K,), probabilities of the phase after a phase, and at the beginning
     stages_ : (K,), phases in the order in which they come: that of their number, unless labels show another
@@ -173,102 +142,30 @@ class Phases(IntentionModel):
             raise InputError(f"There are {self.n_intentions} phases to find; ask for one at least.")
         self.tried_: list[float] = []
         if self.n_intentions == 0:
-            labelled = len(_labelled(demos)) > 0
-            self.n_intentions = int(known_steps(demos).max()) + 1 if labelled else self._number(demos)
-            self.intentions_found_ = not labelled
-        check_known(demos, self.n_intentions)
+            known = phase_choices.known_steps(demos)
+            self.intentions_found_ = bool((known < 0).all())
+            self.n_intentions = phase_choices.number(self, demos) if self.intentions_found_ else int(known.max()) + 1
+        K = self.n_intentions
+        check_known(demos, K)
         kept = some_trajectories(demos, SAMPLE, self.seed)
         self.n_states_, self.n_actions_ = demos.n_states, demos.n_actions
         movement = Movement.fit(demos, kept)
         self._keep_movement(movement, demos)
         part = demos.subset(kept) if len(kept) < len(demos) else demos
-        moved, offsets = movement(part), part.offsets
-        self.typical_ = float(np.median(np.diff(offsets)))
+        moved = movement(part)
         self._set_columns(part)
         self.chosen_: dict[str, Any] = {}
         self.choice_: list[dict[str, Any]] = []
-        known = known_steps(part)
-        by_labels = len(np.unique(known[known >= 0])) == self.n_intentions
-        if self._read_order(part):
-            self._learn_order(part, moved, known)
+        self.stages_, self.order_, why, self.in_order_ = phase_choices.ordering(self, part)
+        self.default_ = None if why is None else {"why": why}
+        self._set_evidence(moved, part.offsets)
+        known = phase_choices.known_steps(part)
+        if len(np.unique(known[known >= 0])) == K:
+            phase_choices.learn_by_choice(self, part)
         else:
-            self._set_evidence(moved, offsets)
-            if not by_labels:
-                self._learn(part, moved, known)
-        if by_labels:
-            self._learn_by_choice(part)
+            self._learn(part, moved, known)
         self._fit_commands(part, moved)
         return self
-
-    def _read_order(self, demos: Demonstrations) -> bool:
-        """Read the order of phases off whole labelled episodes; whether none is asked for and none shown."""
-        K, known = self.n_intentions, known_steps(demos)
-        moment = np.concatenate([(np.arange(n) + 0.5) / n for n in demos.lengths])
-        usual = [moment[known == k].mean() if (known == k).any() else (k + 0.5) / K for k in range(K)]
-        self.stages_ = np.argsort(np.round(usual, 2), kind="stable")  # of ties, the first in number
-        where = out_of_order(demos, self.stages_)
-        self.default_, self.in_order_, self.order_ = None, np.zeros(0), self.order
-        if self.order == "auto" and _whole(demos, known):
-            self._say_order(where is None, where or "labelled episodes show it")
-        elif self.order == "auto" and (len(demos) < 3 or K < 2):
-            self._say_order(where is None, "there are too few of them to say" if where is None else where)
-        if self.order_ == "once" and where is not None:
-            raise InputError(f"{where[0].upper()}{where[1:]}: correct that label, or let phases return (--order free).")
-        return self.order_ == "auto"
-
-    def _say_order(self, in_order: bool, why: str) -> None:
-        self.order_ = "once" if in_order else "free"
-        how = "Every phase comes once and in order" if in_order else "Phases come in any order"
-        self.default_ = {"why": f"{how}: {why}."}
-
-    def _learn_order(self, demos: Demonstrations, moved: Moved, known: IntArray) -> None:
-        """Learn phases in any order and in order, and keep what the movement shows (`IN_ORDER`)."""
-        tried: dict[str, dict[str, Any]] = {}
-        explained, where = {}, out_of_order(demos, self.stages_)
-        told = 0.0
-        for self.order_ in ("free", "once"):
-            self._set_evidence(moved, demos.offsets)
-            self._learn(demos, moved, known)
-            labels = self.labels_of(self._beliefs(demos, moved, _clamp(known, self.n_intentions)), demos)
-            explained[self.order_] = _explained(moved, labels)
-            if self.order_ == "free":
-                told = _told_by_time(labels, demos.offsets)
-            tried[self.order_] = dict(vars(self))
-            if where is not None:
-                break
-        shown = np.array([explained.get("once", 0.0) / max(explained["free"], 1e-9), told])
-        in_order = bool(shown.mean() >= IN_ORDER) and "once" in tried
-        vars(self).update(tried["once" if in_order else "free"], in_order_=shown)
-        share = min(float(self.in_order_[0]), 1.0)
-        self._say_order(in_order, f"phases in order explain {share:.0%} of what phases in any order do")
-
-    def _learn_by_choice(self, demos: Demonstrations) -> None:
-        """Learn from labels as the candidate that labels episodes left out best."""
-        some = demos.subset(some_trajectories(demos, FOLDED, self.seed))
-        moved, known = self._movement(some), known_steps(some)
-        labelled = _labelled(some)
-        parts = (
-            [labelled[part] for part in left_out(some.subset(labelled), self.seed, PARTS)] if len(labelled) > 1 else []
-        )
-        self.chosen_ = dict(CANDIDATES[0])
-        for candidate in CANDIDATES if len(parts) > 1 else ():
-            right = []
-            for part in parts:
-                rows = steps_of(some.offsets, part)
-                rest = known.copy()
-                rest[rows] = -1
-                self._learn(some, moved, rest, candidate)
-                asked, truth = some.subset(part), known[rows]
-                labels = self.labels_of(self._beliefs(asked, self._movement(asked)), asked)
-                right.append(float((labels == truth)[truth >= 0].mean()))
-            self.choice_.append({**candidate, "label_accuracy": float(np.mean(right))})
-        if self.choice_:
-            best = max(range(len(CANDIDATES)), key=lambda i: self.choice_[i]["label_accuracy"])
-            self.chosen_ = dict(self.choice_[best])
-        moved, known = self._movement(demos), known_steps(demos)
-        self._learn(demos, moved, known, self.chosen_)
-        if len(self.classifier_):  # densities, which filter, learn from what windows say of every step
-            self._take_shape(self._shape(moved, self._beliefs(demos, moved, _clamp(known, self.n_intentions))))
 
     def _learn(
         self, demos: Demonstrations, moved: Moved, known: IntArray, candidate: Mapping[str, Any] | None = None
@@ -280,22 +177,22 @@ class Phases(IntentionModel):
             vars(self).pop(name, None)
         labels = None
         if candidate is not None:
-            weights = np.where((known >= 0)[:, None], np.eye(K)[known], 0.0)
-            paths = _whole(demos, known)
+            paths = phase_choices.whole_paths(demos, known)
             moves, first = segmental.moved(paths, K)
             ends = np.cumsum([0, *(len(path) for path in paths)])
-            lengths = _runs(np.concatenate([*paths, np.zeros(0, np.int64)]), ends, K)
-            if not paths:
-                lengths = np.tile([1.0 / K, max(0.5 / K, LEAST_SPREAD)], (K, 1))
+            lengths = _equal_lengths(K)
+            if paths:
+                lengths = segmental.run_lengths(np.concatenate(paths), ends, K)
             if self.order_ == "once":
                 lengths[:, 1] = np.maximum(lengths[:, 1], LEAST_SPREAD)
-            self._take({"shape": self._shape(moved, weights), "lengths": lengths, "moves": moves, "first": first})
+            shape = self._shape(moved, np.where((known >= 0)[:, None], np.eye(K)[known], 0.0))
+            self._keep(Found(shape, lengths, moves, first))
             if candidate["learner"] == "windows":
                 self._classify(demos, moved, known, candidate)
             if candidate["learner"] != "densities and unlabelled steps":
                 return
-            labels = self._infer(self._log_evidence(moved) + _clamp(known, K), moved, offsets)[0].argmax(1)
-        self._search(demos, moved, _clamp(known, K), labels)
+            labels = self._beliefs(demos, moved, _clamp(known, K)).argmax(1)
+        self._search(moved, offsets, _clamp(known, K), labels)
 
     def _classify(self, demos: Demonstrations, moved: Moved, known: IntArray, candidate: Mapping[str, Any]) -> None:
         """Logistic regression of known phases on windows."""
@@ -327,7 +224,7 @@ class Phases(IntentionModel):
         return np.asarray(np.clip((signals(demos)[0] - mean) / spread, -10, 10))
 
     def _beliefs(self, demos: Demonstrations, moved: Moved, clamp: FloatArray | float = 0.0) -> FloatArray:
-        """P(z_t = k | the whole episode), (n, K)."""
+        """P(z_t = k | the whole episode), (n, K): of what learned from labels, or else by densities."""
         if not len(self.classifier_):
             return self._infer(self._log_evidence(moved) + clamp, moved, demos.offsets)[0]
         seen, logs = self._seen(demos, moved), np.empty((demos.n_steps, self.n_intentions))
@@ -337,9 +234,8 @@ class Phases(IntentionModel):
         logs -= np.logaddexp.reduce(logs, axis=1)[:, None]
         return self._infer(logs + clamp, moved, demos.offsets)[0]
 
-    def _search(self, demos: Demonstrations, moved: Moved, clamp: FloatArray | float, labels: IntArray | None) -> None:
+    def _search(self, moved: Moved, offsets: IntArray, clamp: FloatArray | float, labels: IntArray | None) -> None:
         """EM from labels, from equal parts or from k-means; the best run stays."""
-        offsets = demos.offsets
         if labels is not None:
             starts = [labels]
         elif self.order_ == "once":
@@ -347,96 +243,67 @@ class Phases(IntentionModel):
             starts = [self.stages_[np.minimum((moment * self.n_intentions).astype(np.int64), self.n_intentions - 1)]]
         else:
             starts = [self._clusters(moved, self.seed + i) for i in range(max(self.n_starts, 1))]
-        best: dict[str, Any] | None = None
         self.monitor_: list[dict[str, float]] = []
         self.starts_: list[dict[str, Any]] = []
-        for i, labels in enumerate(starts):
-            began = time.perf_counter()
-            found = self._run(moved, offsets, labels, clamp, i)
-            row = {"score": found["score"], "iterations": found["iterations"], "converged": found["converged"]}
-            self.starts_.append({**row, "seconds": time.perf_counter() - began, "best": False})
-            if best is None or found["score"] > best["score"]:
-                best = found
-        assert best is not None
-        for row in self.starts_:
-            row["best"] = row["score"] == best["score"]
-        self.converged_, self.n_iterations_ = best["converged"], best["iterations"]
-        self._take(best)
+        runs = [self._run(moved, offsets, labels, clamp) for labels in starts]
+        best = max(range(len(runs)), key=lambda i: runs[i][1])
+        self.starts_[best]["best"] = True
+        self.converged_, self.n_iterations_ = self.starts_[best]["converged"], self.starts_[best]["iterations"]
+        self._keep(runs[best][0])
 
-    def _number(self, demos: Demonstrations) -> int:
-        """How many phases episodes have, by the likelihood of those that were not fitted."""
-        kept = some_trajectories(demos, SOME, self.seed)
-        if len(kept) < 2:
-            raise InputError("One episode does not say how many phases there are; give their number (--intentions).")
-        fitted, held_out = demos.subset(kept[::2]), demos.subset(kept[1::2])
-        order = self.order
-        if order == "auto":
-            order = Phases(n_intentions=USUAL, n_starts=1, seed=self.seed).fit(fitted)._order
-        for n in range(FEWEST, MOST + 1):
-            model = Phases(n_intentions=n, order=order, n_starts=1, seed=self.seed).fit(fitted)
-            moved = model._movement(held_out)
-            evidence = model._log_evidence(moved)
-            found, prior = (model._infer(part, moved, held_out.offsets)[1] for part in (evidence, 0.0 * evidence))
-            self.tried_.append((found - prior) * held_out.n_steps / len(held_out))  # pauses alone like many borders
-        gains = np.diff(self.tried_) / max(max(self.tried_) - self.tried_[0], 1e-9)
-        large = np.flatnonzero(gains >= LARGE_GAIN)
-        return FEWEST + (int(large[-1]) + 1 if len(large) else 0)
-
-    def _run(
-        self, moved: Moved, offsets: IntArray, labels: IntArray, clamp: FloatArray | float, start: int
-    ) -> dict[str, Any]:
-        """EM from labels; what it found, and the likelihood that compares starts."""
-        K = self.n_intentions
+    def _run(self, moved: Moved, offsets: IntArray, labels: IntArray, clamp: FloatArray | float) -> tuple[Found, float]:
+        """EM from labels: what it found, and the likelihood that compares starts."""
+        K, ordered, began = self.n_intentions, self.order_ == "once", time.perf_counter()
         beliefs = np.eye(K)[labels]
-        lengths = _runs(labels, offsets, K)
-        if self.order_ == "once":
-            lengths = np.tile([1.0 / K, max(0.5 / K, LEAST_SPREAD)], (K, 1))
+        lengths = _equal_lengths(K) if ordered else segmental.run_lengths(labels, offsets, K)
         moves, first = segmental.moved([labels[a:b] for a, b in pairwise(offsets)], K)
-        shape, score, before = self._shape(moved, beliefs), -np.inf, -np.inf
+        start, before = float(len(self.starts_)), -np.inf
         for iteration in range(self.max_iterations):
-            shape = self._shape(moved, beliefs)
-            self._take({"shape": shape, "lengths": lengths, "moves": moves, "first": first})
-            evidence = self._log_evidence(moved) + clamp
-            beliefs, score = self._infer(evidence, moved, offsets, hard=self.order_ == "free")
+            found = Found(self._shape(moved, beliefs), lengths, moves, first)
+            self._keep(found)
+            beliefs, score = self._infer(self._log_evidence(moved) + clamp, moved, offsets, hard=self.order_ == "free")
             likelihood = dict.fromkeys(("objective", "train", "monitored"), score)
-            self.monitor_.append({"start": float(start), "iteration": float(iteration), **likelihood})
-            if self.order_ == "once":
-                shares = _shares(beliefs, offsets)
-                spread = np.sqrt((len(shares) * shares.var(0) + 3 * (0.25 * shares.mean(0)) ** 2) / (len(shares) + 3))
-                mean = (len(shares) * shares.mean(0) + EQUAL / K) / (len(shares) + EQUAL)
-                lengths = np.stack([mean, np.maximum(spread, LEAST_SPREAD)], axis=1)
+            self.monitor_.append({"start": start, "iteration": float(iteration), **likelihood})
+            if ordered:
+                lengths = _share_lengths(beliefs, offsets)
             else:
                 labels = beliefs.argmax(1)
-                lengths = _runs(labels, offsets, K)
+                lengths = segmental.run_lengths(labels, offsets, K)
                 moves, first = segmental.moved([labels[a:b] for a, b in pairwise(offsets)], K)
             if iteration > 1 and score < before + 1e-5:
                 break
             before = score
         converged = iteration + 1 < self.max_iterations
-        found = {"shape": shape, "lengths": lengths, "moves": moves, "first": first, "score": score}
-        return found | {"iterations": iteration, "converged": converged}
+        row = {"score": score, "iterations": iteration, "converged": converged, "best": False}
+        self.starts_.append({**row, "seconds": time.perf_counter() - began})
+        return Found(found.shape, lengths, moves, first), score
 
-    def _take(self, found: dict[str, Any]) -> None:
-        self._take_shape(found["shape"])
-        self.lengths_, self.moves_, self.first_ = found["lengths"], found["moves"], found["first"]
+    def _keep(self, found: Found) -> None:
+        self._keep_shape(found.shape)
+        self.lengths_, self.moves_, self.first_ = found.lengths, found.moves, found.first
 
-    def _take_shape(self, shape: Shape) -> None:
+    def _keep_shape(self, shape: Shape) -> None:
         self.place_, self.place_variance_ = shape.place, shape.place_variance
         self.motion_, self.motion_variance_ = shape.motion, shape.motion_variance
         self.switch_ = shape.switch
 
+    def _learn_beliefs(self, demos: Demonstrations, moved: Moved, known: IntArray) -> None:
+        """Make densities those of the beliefs of whatever learned from known steps."""
+        self._keep_shape(self._shape(moved, self._beliefs(demos, moved, _clamp(known, self.n_intentions))))
+
     def _shape(self, moved: Moved, weights: FloatArray) -> Shape:
         """M-step of what tells phases apart."""
-        evidence = self._evidence
+        free = self.order_ == "free"
+        shared = POOLED if free else 0.0
         total = weights.sum(0)[:, None] + 1e-9
         found = []
-        for values, scale in ((moved.place, self._place_scale), (moved.motion, 1.0)):
+        for values, scale in ((moved.place, FREE_PLACE if free else 1.0), (moved.motion, 1.0)):
             mean = weights.T @ values / total
             variance = weights.T @ values**2 / total - mean**2
             pooled = (total * variance).sum(0) / total.sum()
             variance = (total * variance + 5.0 * pooled) / (total + 5.0)
-            variance = (1.0 - evidence.pooled) * variance + evidence.pooled * pooled
-            found += [mean, np.maximum(variance, evidence.floor / scale**2)]
+            variance = (1.0 - shared) * variance + shared * pooled
+            found += [mean, np.maximum(variance, FLOOR / scale**2)]
         switch = np.clip((weights.T @ moved.switch + 1.0) / (total + 2.0), 0.05, 0.95)
         return Shape(found[0], found[1], found[2], found[3], switch)
 
@@ -452,41 +319,32 @@ class Phases(IntentionModel):
     # -- evidence ------------------------------------------------------------------------------------------------------
 
     def _set_evidence(self, moved: Moved, offsets: IntArray) -> None:
-        blocks = {"place": moved.place, "motion": moved.motion, "switch": moved.switch}
-        dimension = {name: _effective(values) for name, values in blocks.items()}
-        self.read_, changes = np.ones(moved.switch.shape[1]), np.zeros(0)
+        """Weights of the evidence, and which two-valued columns are read."""
+        self.typical_ = float(np.median(np.diff(offsets)))
         if self.order_ == "free":
-            power = FREE_POWER
-            weights = [power, power, power, 0.0, 0.0, 0.3, 0.7]
-        else:
-            self.read_, changes = _steady(moved.switch, offsets)
-            marked = ((changes > 1) & (changes <= self.n_intentions - 2)).any()
-            counts = {name: min(n / self.typical_, 1.0) for name, n in (MARKED if marked else WEIGHTS).items()}
-            weights = [counts[name] / np.sqrt(dimension[name]) for name in blocks] + [PAUSE, TOGGLE, 0.1, 0.0]
-        self.evidence_ = np.array(weights)
-
-    @property
-    def _evidence(self) -> Evidence:
-        return Evidence(*map(float, self.evidence_))
-
-    @property
-    def _place_scale(self) -> float:
-        return FREE_PLACE if self.order_ == "free" else 1.0
+            self.read_ = np.ones(moved.switch.shape[1])
+            self.evidence_ = np.array([FREE_POWER, FREE_POWER, FREE_POWER, 0.0, 0.0])
+            return
+        self.read_, changes = _steady(moved.switch, offsets)
+        marked = ((changes > 1) & (changes <= self.n_intentions - 2)).any()
+        blocks = {"place": moved.place, "motion": moved.motion, "switch": moved.switch}
+        counts = MARKED if marked else WEIGHTS
+        weights = [min(counts[name] / self.typical_, 1.0) / np.sqrt(_effective(blocks[name])) for name in blocks]
+        self.evidence_ = np.array([*weights, PAUSE, TOGGLE])
 
     def _log_evidence(self, moved: Moved) -> FloatArray:
         """Tempered log-likelihood of every step, (n, K)."""
-        weight = self._evidence
         found = np.zeros((len(moved.slow), self.n_intentions))
-        for values, mean, variance, w in (
-            (moved.place, self.place_, self.place_variance_, weight.place),
-            (moved.motion, self.motion_, self.motion_variance_, weight.motion),
+        for values, mean, variance, weight in (
+            (moved.place, self.place_, self.place_variance_, self.evidence_[0]),
+            (moved.motion, self.motion_, self.motion_variance_, self.evidence_[1]),
         ):
             if values.shape[1]:
                 distance = values**2 @ (1.0 / variance).T - 2.0 * values @ (mean / variance).T
-                found -= 0.5 * w * (distance + (mean**2 / variance + np.log(variance)).sum(1))
+                found -= 0.5 * weight * (distance + (mean**2 / variance + np.log(variance)).sum(1))
         if moved.switch.shape[1]:
-            found += weight.switch * ((moved.switch * self.read_) @ np.log(self.switch_ / (1.0 - self.switch_)).T)
-            found += weight.switch * np.log(1.0 - self.switch_) @ self.read_
+            found += self.evidence_[2] * ((moved.switch * self.read_) @ np.log(self.switch_ / (1.0 - self.switch_)).T)
+            found += self.evidence_[2] * np.log(1.0 - self.switch_) @ self.read_
         return found
 
     def _structure(self, length: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -511,16 +369,17 @@ class Phases(IntentionModel):
             if n not in tables:
                 tables[n] = segmental.length_table(self.lengths_[:, 0], self.lengths_[:, 1], n)
             summed = np.concatenate([np.zeros((1, self.n_intentions)), log_evidence[a:b].cumsum(0)])[edges]
+            structure = self._structure(n)
             if hard:
                 path = np.zeros(n, np.int64)
-                total += segmental.viterbi(summed, tables[n], *self._structure(n), path)
+                total += segmental.viterbi(summed, tables[n], *structure, path)
                 binned = np.eye(self.n_intentions)[path]
             else:
                 at = np.minimum(edges, b - a - 1)
-                border = self._evidence.pause * moved.slow[a:b][at]
-                border += self._evidence.toggle * _near_change(moved.switch[a:b, self.read_ > 0], at)
+                border = self.evidence_[3] * moved.slow[a:b][at]
+                border += self.evidence_[4] * _near_change(moved.switch[a:b, self.read_ > 0], at)
                 binned = np.empty((n, self.n_intentions))
-                total += segmental.posterior(summed, tables[n], *self._structure(n), border, binned)
+                total += segmental.posterior(summed, tables[n], *structure, border, binned)
             beliefs[a:b] = np.repeat(binned, np.diff(edges), axis=0)
         return beliefs, total / len(log_evidence)
 
@@ -586,28 +445,16 @@ class Phases(IntentionModel):
 
         ``halves_by_phase`` are the shares, (K,), of the steps that either of them calls by a phase and both do.
         """
-        part = demos.subset(some_trajectories(demos, SOME, self.seed))
-        if len(part) < 4 or self.n_intentions < 2:
-            return None
-        bare, K = replace(part, partial_labels=None, partial_label_names=None), self.n_intentions
-        own, halves = self.predict(part), []
-        for half in (0, 1):
-            model = Phases(n_intentions=K, order=self._order, n_starts=2, seed=self.seed)
-            labels = model.fit(bare.subset(np.arange(half, len(bare), 2))).predict(bare)
-            shared = np.bincount(labels * K + own, minlength=K * K).reshape(K, K)
-            halves.append(linear_sum_assignment(-shared)[1][labels])
-        first, second = halves
-        both = np.bincount(first[first == second], minlength=K)
-        either = np.bincount(first, minlength=K) + np.bincount(second, minlength=K) - both
-        return {
-            "halves_agreement": float(ari(first, second)),
-            "halves_by_phase": (both / np.maximum(either, 1)).tolist(),
-        }
+        return phase_choices.stability(self, demos)
 
     @property
-    def _order(self) -> Order:
+    def kept_order(self) -> Order:
         """What was asked for, or chosen."""
         return self.order if self.order != "auto" else "once" if self.order_ == "once" else "free"
+
+    def another(self, n_intentions: int, order: Order, *, n_starts: int = 1) -> Phases:
+        """An unfitted model with another number of phases or order, and the same seed."""
+        return Phases(n_intentions=n_intentions, order=order, n_starts=n_starts, seed=self.seed)
 
     def filter(self) -> PhaseFilter:
         """A stream: one (observation, command) in, K probabilities out."""
@@ -738,7 +585,7 @@ class PhaseFilter:
         movement = self._movement
         if len(values) != len(movement.kinds):
             raise InputError(f"The step has {len(values)} numbers, those of the fit had {len(movement.kinds)}.")
-        places, differences = values[movement.kinds == 2], values[movement.kinds == 4]
+        places, differences = values[movement.kinds == PLACE], values[movement.kinds == DIFFERENCE]
         now = np.concatenate([places, differences])
         before = now if self._smooth is None else self._smooth
         self._smooth = before + (now - before) / (1.0 + movement.width)
@@ -763,24 +610,6 @@ def _clamp(known: IntArray, n_phases: int) -> FloatArray | float:
     clamp[steps] = -FAR
     clamp[steps, known[steps]] = 0.0
     return clamp
-
-
-def known_steps(demos: Demonstrations) -> IntArray:
-    """Known phase of every step, (n,); −1 where nobody knows it."""
-    return (
-        np.full(demos.n_steps, -1, np.int64) if demos.partial_labels is None else demos.partial_labels.astype(np.int64)
-    )
-
-
-def _labelled(demos: Demonstrations) -> IntArray:
-    """Episodes in which some step is known."""
-    return np.flatnonzero(np.logical_or.reduceat(known_steps(demos) >= 0, demos.offsets[:-1]))
-
-
-def _whole(demos: Demonstrations, known: IntArray) -> list[IntArray]:
-    """Labels of the episodes in which every step is known."""
-    parts = (known[a:b] for a, b in pairwise(demos.offsets))
-    return [part for part in parts if (part >= 0).all()]
 
 
 def _windows(values: FloatArray, offsets: IntArray, width: int, steps: IntArray) -> FloatArray:
@@ -812,24 +641,6 @@ def _near_change(switch: FloatArray, at: IntArray) -> npt.NDArray[np.bool_]:
     return np.asarray(changed[np.minimum(at + near, last)] > changed[np.maximum(at - near - 1, 0)])
 
 
-def _explained(moved: Moved, labels: IntArray) -> float:
-    """Share of the variance of movement that phases explain."""
-    values = np.concatenate([moved.place, moved.motion, moved.switch], axis=1)
-    chosen = np.eye(int(labels.max()) + 1)[labels]
-    means = chosen.T @ values / np.maximum(chosen.sum(0), 1.0)[:, None]
-    total = ((values - values.mean(0)) ** 2).sum()
-    return float(1.0 - ((values - means[labels]) ** 2).sum() / max(float(total), 1e-9))
-
-
-def _told_by_time(labels: IntArray, offsets: IntArray) -> float:
-    """What the time in an episode tells of its phases: their mutual information as a share of the phases' entropy."""
-    time = np.concatenate([np.arange(n) * TIMES // n for n in np.diff(offsets)])
-    joint = np.zeros((TIMES, int(labels.max()) + 1))
-    np.add.at(joint, (time, labels), 1.0 / len(labels))
-    entropy = [-(p[p > 0] * np.log(p[p > 0])).sum() for p in (joint.sum(1), joint.sum(0), joint)]
-    return float((entropy[0] + entropy[1] - entropy[2]) / entropy[1]) if entropy[1] > 0 else 1.0
-
-
 def _effective(values: FloatArray) -> float:
     """Effective number of dimensions: (Σ λ)² / Σ λ² over the eigenvalues of the correlations, at least 1."""
     kept = values[:, values.std(0) > 1e-9] if values.shape[1] else values
@@ -839,21 +650,15 @@ def _effective(values: FloatArray) -> float:
     return float(eigenvalues.sum() ** 2 / (eigenvalues**2).sum())
 
 
-def _shares(beliefs: FloatArray, offsets: IntArray) -> FloatArray:
-    """Expected length of each phase in each episode, as a share of it, (N, K)."""
+def _equal_lengths(n_phases: int) -> FloatArray:
+    """Mean and spread of the lengths of phases, as shares of the episode, where nothing is known yet, (K, 2)."""
+    return np.tile([1.0 / n_phases, max(0.5 / n_phases, LEAST_SPREAD)], (n_phases, 1))
+
+
+def _share_lengths(beliefs: FloatArray, offsets: IntArray) -> FloatArray:
+    """Mean and spread of the expected lengths of phases that come once, as shares of the episode, (K, 2)."""
     summed = np.concatenate([np.zeros((1, beliefs.shape[1])), beliefs.cumsum(0)])
-    return np.asarray((summed[offsets[1:]] - summed[offsets[:-1]]) / np.diff(offsets)[:, None])
-
-
-def _runs(labels: IntArray, offsets: IntArray, n_phases: int) -> FloatArray:
-    """Mean and spread of the lengths of runs of each phase, as shares of their episode, (K, 2)."""
-    shares: list[list[float]] = [[] for _ in range(n_phases)]
-    for a, b in pairwise(offsets):
-        cuts = np.r_[0, np.flatnonzero(np.diff(labels[a:b])) + 1, b - a]
-        for start, end in pairwise(cuts):
-            shares[labels[a + start]].append((end - start) / (b - a))
-    mean = np.array([np.mean(own) if own else 1.0 / n_phases for own in shares])
-    counts = np.array([len(own) for own in shares])
-    spread = np.array([np.std(own) if len(own) > 1 else 0.5 / n_phases for own in shares])
-    spread = np.sqrt((counts * spread**2 + 3 * (0.25 * mean) ** 2) / (counts + 3))
-    return np.stack([mean, np.maximum(spread, 0.01)], axis=1)
+    shares = (summed[offsets[1:]] - summed[offsets[:-1]]) / np.diff(offsets)[:, None]
+    mean = shares.mean(0)
+    spread = np.sqrt((len(shares) * shares.var(0) + 3 * (0.25 * mean) ** 2) / (len(shares) + 3))
+    return np.stack([mean, np.maximum(spread, LEAST_SPREAD)], axis=1)

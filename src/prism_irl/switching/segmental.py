@@ -253,3 +253,17 @@ def moved(labels: Sequence[IntArray], n_phases: int) -> tuple[FloatArray, FloatA
         np.add.at(moves, (runs[:-1], runs[1:]), 1.0)
     np.fill_diagonal(moves, 0.0)
     return moves / np.maximum(moves.sum(axis=1, keepdims=True), 1e-300), first / first.sum()
+
+
+def run_lengths(labels: IntArray, offsets: IntArray, n_phases: int) -> FloatArray:
+    """Mean and spread of the lengths of runs of each phase, as shares of their episode, (K, 2)."""
+    shares: list[list[float]] = [[] for _ in range(n_phases)]
+    for a, b in pairwise(offsets):
+        cuts = np.r_[0, np.flatnonzero(np.diff(labels[a:b])) + 1, b - a]
+        for start, end in pairwise(cuts):
+            shares[labels[a + start]].append((end - start) / (b - a))
+    mean = np.array([np.mean(own) if own else 1.0 / n_phases for own in shares])
+    counts = np.array([len(own) for own in shares])
+    spread = np.array([np.std(own) if len(own) > 1 else 0.5 / n_phases for own in shares])
+    spread = np.sqrt((counts * spread**2 + 3 * (0.25 * mean) ** 2) / (counts + 3))
+    return np.stack([mean, np.maximum(spread, 0.01)], axis=1)
