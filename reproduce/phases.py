@@ -167,8 +167,8 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     return [
         *found,
         f"Without the number of phases the same command finds it exactly in {_off(rows, 0)} and within one in "
-        f"{_off(rows, 1)} of {len(rows)} data sets, with {mean(rows, FOUND):.3f} of the steps right; equal parts of the "
-        f"true number have {mean(rows, 'equal parts'):.3f}.",
+        f"{_off(rows, 1)} of {len(rows)} data sets, with {mean(rows, FOUND):.3f} of the steps right; equal parts of "
+        f"the true number have {mean(rows, 'equal parts'):.3f}.",
     ]
 
 
