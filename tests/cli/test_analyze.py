@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 import prism_irl as prism
 from prism_irl.cli import analyze as analysis
+from prism_irl.cli import select
 from prism_irl.cli.main import main
 from prism_irl.errors import InputError
 from prism_irl.worlds import samples
@@ -21,7 +22,7 @@ from prism_irl.worlds import samples
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """As little of every step as shows that it is made."""
-    monkeypatch.setattr(analysis, "QUICK_TEST", {"starts": 1, "max_iterations": 2, "intentions": "2"})
+    monkeypatch.setattr(select, "QUICK", {"starts": 1, "max_iterations": 2})
     choice = {"intentions": "1,2", "starts": 1, "max_iterations": 2, "splits": 1}
     monkeypatch.setattr(analysis, "QUICK_CHOICE", choice)
     few: dict[str, Any] = {"n_starts": 1, "max_iterations": 2, "validation_fraction": 0.2}
@@ -58,16 +59,18 @@ def test_python_returns_the_same_with_tables(tmp_path: Path) -> None:
     assert found.evidence is not None
     assert found.answer.startswith("Two intentions ")
     assert len(found.segments) == len(frame)
-    trips = found.trips
-    assert trips["steps"].sum() == len(frame)
-    assert set(trips["trajectory"]) == {f"m1/{bout}" for bout in range(8)}
+    stretches, trips = found.stretches, found.trips
+    assert stretches["steps"].sum() == len(frame)
+    assert set(stretches["trajectory"]) == {f"m1/{bout}" for bout in range(8)}
+    kept = pd.read_csv(tmp_path / "run" / "fit" / "trips.csv")
+    assert trips["length"].tolist() == kept["length"].tolist(), "the trips of the page"
     np.testing.assert_allclose(found.transitions.sum(axis=1).isin([0.0, 1.0]), True)
     assert found.policies is not None
     np.testing.assert_allclose(found.policies.sum(axis=1), 1.0)
     assert found.rewards is not None
     assert found.model.n_intentions == 2
     assert list(found.policies.index.levels[0]) == found.names == list(found.transitions)
-    assert set(trips["name"]) <= set(found.names)
+    assert {*trips["name"], *stretches["name"]} <= set(found.names)
     figure = Figure()
     axes = figure.subplots(2)
     assert found.model.plot.raster(found.demonstrations, ax=axes[0]) is figure

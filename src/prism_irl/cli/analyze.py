@@ -167,7 +167,18 @@ class Analysis:
 
     @cached_property
     def trips(self) -> pd.DataFrame:
-        """Stretches of one intention: trajectory, first row, steps, intention and, of states, where from and to."""
+        """The trips of the page: from where to which goal, first and last step, arrived or not; else `stretches`."""
+        import pandas as pd
+
+        path = self.folder / "fit" / "trips.csv"
+        if not path.is_file():
+            return self.stretches
+        trips = pd.read_csv(path, dtype=dict.fromkeys(("trajectory", "from", "to"), str))
+        return trips.assign(name=trips["intention"].map(dict(enumerate(self.names))))
+
+    @cached_property
+    def stretches(self) -> pd.DataFrame:
+        """Stretches of one intention: trajectory, first row, steps, intention and, of states, first and last."""
         import pandas as pd
 
         found, which = self.segments, "predicted_intention" if "predicted_intention" in self.segments else "intention"
@@ -182,7 +193,7 @@ class Analysis:
         table |= {"intention": pieces[which].first()}
         table["name"] = table["intention"].map(dict(enumerate(self.names)))
         if (state := self._columns.get("state", "")) in found:
-            table |= {"from": pieces[state].first(), "to": pieces[state].last()}
+            table |= {"first": pieces[state].first(), "last": pieces[state].last()}
         if time_column in found:
             table |= {"begins": pieces[time_column].first(), "ends": pieces[time_column].last()}
         return pd.DataFrame(table).reset_index(drop=True)
@@ -192,9 +203,9 @@ class Analysis:
         """Share of the switches that lead from an intention (row) to another one (column)."""
         import pandas as pd
 
-        trips = self.trips
-        same = trips["trajectory"] == trips["trajectory"].shift(-1)
-        counts = pd.crosstab(trips["intention"][same], trips["intention"].shift(-1)[same].astype(int))
+        pieces = self.stretches
+        same = pieces["trajectory"] == pieces["trajectory"].shift(-1)
+        counts = pd.crosstab(pieces["intention"][same], pieces["intention"].shift(-1)[same].astype(int))
         counts = counts.reindex(index=range(len(self.names)), columns=range(len(self.names)), fill_value=0)
         shares = counts.div(counts.sum(axis=1).replace(0, 1), axis=0)
         return shares.set_axis(self.names, axis=0).set_axis(self.names, axis=1)
