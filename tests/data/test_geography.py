@@ -80,7 +80,11 @@ def test_a_grid_has_two_sizes(wrong: str) -> None:
 
 def test_valid_actions_are_listed(tmp_path: Path) -> None:
     rows = written(tmp_path, "state,action\nbed,go\ndoor,stay\n", "state", "action")
-    assert geography.read_valid_actions(rows, STATES, ACTIONS).tolist() == [[True, False], [False, True], [True, True]]
+    assert geography.read_valid_actions(rows, STATES, ACTIONS).tolist() == [
+        [True, False],
+        [False, True],
+        [False, False],
+    ]
 
 
 class TestDynamics:

@@ -139,13 +139,6 @@ def _neighbours(
 # -- actions and dynamics ----------------------------------------------------------------------------------------------
 
 
-def observed_actions(demos: Demonstrations) -> npt.NDArray[np.bool_]:
-    """(S, A) pairs that occur in the data; a state that was never visited keeps all of its actions."""
-    seen = pair_counts(demos) > 0
-    seen[~seen.any(axis=1)] = True
-    return np.asarray(seen)
-
-
 def pair_counts(demos: Demonstrations) -> npt.NDArray[np.int64]:
     """(S, A) how often each action was taken in each state."""
     pair = demos.states.astype(np.int64) * demos.n_actions + demos.actions
@@ -153,10 +146,9 @@ def pair_counts(demos: Demonstrations) -> npt.NDArray[np.int64]:
 
 
 def read_valid_actions(rows: Rows, states: Vocabulary, actions: Vocabulary) -> npt.NDArray[np.bool_]:
-    """(S, A) pairs that a file lists (state, action); a state that it does not name keeps all of its actions."""
+    """(S, A) pairs that a file lists (state, action)."""
     valid = np.zeros((states.size, actions.size), dtype=bool)
     valid[rows.ids("state", "state", states), rows.ids("action", "action", actions)] = True
-    valid[~valid.any(axis=1)] = True
     return valid
 
 
@@ -247,7 +239,8 @@ def read_world(
         valid, source = np.asarray(mdp.valid_actions), str(dynamics)
     if valid_actions is not None:
         pairs, source = files.get("valid actions"), str(valid_actions)
-        valid = observed_actions(demos) if pairs is None else read_valid_actions(pairs, rows.states, rows.actions)
+        valid = pair_counts(demos) > 0 if pairs is None else read_valid_actions(pairs, rows.states, rows.actions)
+        valid[~valid.any(axis=1)] = True  # a state that nobody visited or named keeps all of its actions
         mdp = None if mdp is None else MDP(mdp.transitions, mdp.discount, valid & mdp.valid_actions)
     notes = rows.notes if valid is not None else (*rows.notes, *_unseen_note(demos))
     if valid is not None:

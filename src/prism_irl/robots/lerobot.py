@@ -275,7 +275,7 @@ class LeRobotSource(EpisodeSource):
         return tuple(map(str, given)) if whole else ()
 
     def has(self, column: str) -> bool:
-        """Whether the tables have a column; numbers go by their words where the dataset has any."""
+        """Whether the tables have a column."""
         return (column in self.features and column not in self.cameras) or self._is_style(column)
 
     def _is_style(self, column: str) -> bool:
@@ -292,8 +292,8 @@ class LeRobotSource(EpisodeSource):
 
     def further_vectors(self) -> tuple[str, ...]:
         """Features that are numbers and do not count frames, such as ``observation.velocity``."""
-        numbers = (key for key, feature in self.features.items() if str(feature.get("dtype")).startswith(NUMERIC))
-        return tuple(key for key in numbers if key not in (*COLUMNS, "intention") and not key.endswith("index"))
+        others = (key for key in self.features if key not in (*COLUMNS, "intention") and not key.endswith("index"))
+        return tuple(filter(self._is_vector, others))
 
     def _columns_in_words(self) -> str:
         return f" among {', '.join(filter(self.has, self.features))}"
