@@ -12,8 +12,17 @@ import pytest
 from continuous_worlds import walks
 from prism_irl import storage
 from prism_irl.cli.options import ColumnOptions
+from prism_irl.cli.progress import Whole
 from prism_irl.cli.segment import stream
-from prism_irl.cli.sources import content, find_evidence, read_events, read_evidence, read_source, steps_per_second
+from prism_irl.cli.sources import (
+    content,
+    find_evidence,
+    read_events,
+    read_evidence,
+    read_source,
+    read_table,
+    steps_per_second,
+)
 from prism_irl.data.covariates import Inputs
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data
@@ -50,6 +59,16 @@ def test_wrong_columns_are_named():
         read_events(table(water=["0", "yes", "1", "0"]), ["water"])
     with pytest.raises(InputError, match="npz"):
         read_events(table()._replace(frame=None), ["water"])
+
+
+def test_what_looks_wrong_is_said_once(tmp_path: Path, capsys) -> None:
+    rows = [f"{t},{s * 3 % 7},{s % 2}" for t in range(2) for s in range(40)]  # the same trajectory twice
+    (tmp_path / "twice.csv").write_text("\n".join(["trajectory,state,action", *rows]))
+    read_table(tmp_path / "twice.csv", ColumnOptions())
+    assert "the same" in capsys.readouterr().err
+    with Whole({}).waiting():  # a step of prism analyze, which has said it
+        read_table(tmp_path / "twice.csv", ColumnOptions())
+    assert capsys.readouterr().err == ""
 
 
 def test_named_data_has_events_of_its_own(monkeypatch, capsys):

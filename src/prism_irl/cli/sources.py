@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from prism_irl import halves, storage
 from prism_irl.cli.options import ColumnOptions, WorldOptions, flag_of, given
+from prism_irl.cli.progress import Whole
 from prism_irl.data.covariates import Inputs, event_marks
 from prism_irl.data.geography import parse_grid, read_world
 from prism_irl.data.labels import is_file, labelled
@@ -75,8 +76,16 @@ def read_table(table: Path, columns: ColumnOptions, world: WorldOptions = WorldO
 
     read = read_rows(table, hz=columns.hz, episodes=columns.episodes, task=columns.task, **columns.roles())
     rows, mdp, place = read_world(read, columns.roles(), **given(world))
-    tell_notes(rows)
-    if columns.group is None and rows.frame is not None and "group" in rows.frame and is_treatment(rows.frame["group"]):
+    alone = Whole.current is None  # else prism analyze, which has read the table before its steps do, has told
+    if alone:
+        tell_notes(rows)
+    if (
+        alone
+        and columns.group is None
+        and rows.frame is not None
+        and "group" in rows.frame
+        and is_treatment(rows.frame["group"])
+    ):
         values = ", ".join(map(str, rows.frame["group"].dropna().unique()[:3]))
         note = f"prism: the column group ({values}) is taken for the animals; if it is not, name them with --group."
         print(one_line(note), file=sys.stderr)
