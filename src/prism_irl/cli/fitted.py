@@ -42,7 +42,12 @@ def open_fitted(run: Path, source: Path, fitted: FittedOptions = FittedOptions()
     """Load a run folder and read a table with the columns and vocabularies of its fit."""
     model = load(run, fitted.method)
     config = storage.read_object(run / "config.json")
-    read = {role: name for role, name in _columns(config).items() if role != "labels"}
+    data = config.get("data", {})
+    columns = data.get("columns", {}) if isinstance(data, dict) else None
+    roles = {field.name for field in fields(ColumnOptions)} - set(UNREAD) | {"hz"}
+    if not isinstance(columns, dict) or not set(columns) <= roles:
+        raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
+    read = {role: name for role, name in columns.items() if role != "labels"}  # which new data may lack, and groups
     read |= {role: name for role in ("time", "intention") if (name := getattr(fitted, role)) is not None}
     lacking = ("group",) if fitted.intention is not None else ("intention", "group")
     if "observe" in read:  # continuous data have no vocabularies
@@ -59,16 +64,6 @@ def open_fitted(run: Path, source: Path, fitted: FittedOptions = FittedOptions()
     if config.get("world") and not fitted.unknown_state and fits:
         allow(demos, valid, f"the fit {run.name}")
     return model, table
-
-
-def _columns(config: dict[str, Any]) -> dict[str, Any]:
-    """Columns that the fit has read, its order in time among them; new data may come without labels and groups."""
-    data = config.get("data", {})
-    columns = data.get("columns", {}) if isinstance(data, dict) else None
-    roles = {field.name for field in fields(ColumnOptions)} - set(UNREAD) | {"hz"}
-    if not isinstance(columns, dict) or not set(columns) <= roles:
-        raise InputError("config.json of the run does not say which columns were fitted; restore it or fit again.")
-    return dict(columns)
 
 
 def _vocabularies(config: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +226,17 @@ def describe_and_write(
     from prism_irl.robots.continuous import come_from_tokens
 
     tokens = come_from_tokens(source, table.demonstrations)
-    asked |= {"tokens": tokens, "intervals": intervals, "effects": _effects(model, inputs, intervals)}
+    asked |= {"tokens": tokens, "intervals": intervals, "effects": None}
+    kernel: Any = model
+    if (
+        inputs is not None and model.n_intentions > 1 and kernel.switching_.n_inputs
+    ):  # a logit; a network nobody can read
+        from prism_irl.studies.intervals import leaving_curves
+
+        ends = None if intervals is None else np.asarray(intervals["numbers"]["leaving"]["interval"], float)
+        at = np.stack([one.mean + one.spread * GRID for one in inputs.inputs])
+        curves = leaving_curves(kernel.switching_)
+        asked["effects"] = Effects([one.name for one in inputs.inputs], at, curves, ends)
     result = describe(model, table, known_dynamics="dynamics" in world, **asked)
     data: dict[str, Any] = {"file": source.name, "columns": columns}
     if inputs is not None:
@@ -242,19 +247,6 @@ def describe_and_write(
     metrics = write_run(folder, model, result, _names(before, result), extra, find=not tokens)
     _write_frames(folder, result.shown.demos, source)
     return metrics
-
-
-def _effects(model: Any, inputs: Inputs | None, intervals: Mapping[str, Any] | None) -> Effects | None:
-    """The effect of covariates on switching, where the kernel is a logit of them; of a network nobody can read it."""
-    if inputs is None or model.n_intentions == 1:
-        return None
-    from prism_irl.studies.intervals import leaving_curves
-
-    if not model.switching_.n_inputs:
-        return None
-    ends = None if intervals is None else np.asarray(intervals["numbers"]["leaving"]["interval"], float)
-    at = np.stack([one.mean + one.spread * GRID for one in inputs.inputs])
-    return Effects([one.name for one in inputs.inputs], at, leaving_curves(model.switching_), ends)
 
 
 def _names(before: Path, result: FitResult) -> list[str]:

@@ -100,13 +100,9 @@ def evidence(
         known: dict[str, Any] = {"mdp": source.mdp, "events": source.events, "covariates": source.covariates}
         return study.evidence(source.demos, analysis, path, cloning=cloning, quick=quick, **known, **shared)
 
+    config = {"data": {"file": table.name, "columns": columns.roles(), "content": content(source.demos)}}
     with cluster(cut.scheduler):
-        folder.make(
-            work,
-            print_evidence,
-            progress=lambda: counting("parts"),
-            config={"data": {"file": table.name, "columns": columns.roles(), "content": content(source.demos)}},
-        )
+        folder.make(work, print_evidence, progress=lambda: counting("parts"), config=config)
 
 
 def compare(
@@ -174,24 +170,22 @@ def compare(
     scoring(source.demos, intervals)  # says what is wrong before a folder is made
 
     def work(path: Path, on_fit: Any) -> dict[str, Any]:
-        return comparison.compare(
-            source.demos,
-            chosen,
-            path,
-            mdp=source.mdp,
-            folds=cut.folds,
-            by=cut.by,
-            seeds=seeds,
-            jobs=cut.jobs,
-            extra=None if truth is None else read_truth(truth, source.demos),
-            title=f"Comparison on {table.name}",
-            on_fit=on_fit,
-            events=source.events,
-            layout=source.layout,
-            tokens=come_from_tokens(table, source.demos),
-            simulations=simulations,
-            intervals=intervals,
-        )
+        options: dict[str, Any] = {
+            "mdp": source.mdp,
+            "folds": cut.folds,
+            "by": cut.by,
+            "seeds": seeds,
+            "jobs": cut.jobs,
+        }
+        options |= {
+            "events": source.events,
+            "layout": source.layout,
+            "simulations": simulations,
+            "intervals": intervals,
+        }
+        options |= {"title": f"Comparison on {table.name}", "tokens": come_from_tokens(table, source.demos)}
+        known = None if truth is None else read_truth(truth, source.demos)
+        return comparison.compare(source.demos, chosen, path, extra=known, on_fit=on_fit, **options)
 
     def show(metrics: dict[str, Any]) -> None:
         print_experiment(metrics)
@@ -306,10 +300,6 @@ def select_command(
         print_selection(metrics)
         print_score_intervals(metrics)
 
+    config = {"data": {"sha256": demos.checksum(), "content": content(demos)}}
     with cluster(cut.scheduler):
-        folder.make(
-            work,
-            show,
-            progress=fits_and_parts,
-            config={"data": {"sha256": demos.checksum(), "content": content(demos)}},
-        )
+        folder.make(work, show, progress=fits_and_parts, config=config)

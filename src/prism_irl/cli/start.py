@@ -79,16 +79,9 @@ def run_gridworld(folder: Path, on_fit: Any = None, *, jobs: int = 1, n: int = 5
     ]
     demos, counters = world.simulate(n, seed=1)
     mdp = MDP.from_dense(world.transitions, discount=world.discount)
-    done = cross_validate(
-        demos,
-        methods,
-        folds=FOLDS,
-        only_folds=(0,),
-        jobs=jobs,
-        extra=Truth(mdp, world.rewards, world.policies, INTENTIONS, 0),
-        keep_models=True,
-        on_fit=on_fit,
-    )
+    truth = Truth(mdp, world.rewards, world.policies, INTENTIONS, 0)
+    options_of: dict[str, Any] = {"folds": FOLDS, "only_folds": (0,), "jobs": jobs, "keep_models": True}
+    done = cross_validate(demos, methods, extra=truth, on_fit=on_fit, **options_of)
     notes = [
         f"{n} simulated trajectories, one of {FOLDS} folds. The expert wants the goal, and gives up after running into "
         "barriers too often: a counter that no method sees, but the exact Bayes filter knows of.",

@@ -477,46 +477,29 @@ def sentences(found: Mapping[str, Any]) -> list[Finding]:
     """The outcome of the test: what it says first, then each question, then how sure the labels are."""
     level: Level = "good" if found.get("found") else "bad" if found.get("decided", True) else "warning"
     findings = [Finding(level, say("evidence", found=found, headline=headline(found)))]
-    return findings + [one for one in (_borderline(found), _hangs_on_shrinkage(found), _halves_agree(found)) if one]
-
-
-def _borderline(found: Mapping[str, Any]) -> Finding | None:
-    if found.get("decided", True):
-        return None
-    least, made = number(found.get("least_surrogates")) or 0, number(found.get("surrogates")) or 0
-    if made < least:
-        return Finding(
-            "warning",
-            f"{made:.0f} simulation{'' if made == 1 else 's'} of the habit cannot answer yes, {least:.0f} can: "
-            f"--surrogates {least:.0f}.",
-        )
-    seconds = number(found.get("seconds_for_999"))
-    wait = "" if seconds is None else f", which take about {limits.duration(seconds)}"
-    return Finding("warning", f"The answer is near the border: --surrogates 999 settles it{wait}.")
-
-
-def _hangs_on_shrinkage(found: Mapping[str, Any]) -> Finding | None:
-    """A yes that is none where rare contexts of the habit lean more, or less, on shorter ones."""
-    strengths = found.get("hangs_on")
-    if not strengths or not found.get("found"):
-        return None
-    listed_ = listed([f"{strength:g}" for strength in strengths])
-    return Finding(
-        "warning",
-        "The answer hangs on how lively the habit is: simulations reach the data where its rare contexts are worth "
-        f"{listed_} steps of shorter ones.",
-    )
-
-
-def _halves_agree(found: Mapping[str, Any]) -> Finding | None:
+    if not found.get("decided", True):
+        least, made = number(found.get("least_surrogates")) or 0, number(found.get("surrogates")) or 0
+        seconds = number(found.get("seconds_for_999"))
+        wait = "" if seconds is None else f", which take about {limits.duration(seconds)}"
+        text = f"The answer is near the border: --surrogates 999 settles it{wait}."
+        if made < least:
+            text = f"{made:.0f} simulation{'' if made == 1 else 's'} of the habit cannot answer yes, {least:.0f} can: "
+            text += f"--surrogates {least:.0f}."
+        findings.append(Finding("warning", text))
+    strengths = [f"{strength:g}" for strength in found.get("hangs_on") or []]
+    if strengths and found.get("found"):  # a yes that is none where rare contexts lean more, or less, on shorter ones
+        text = "The answer hangs on how lively the habit is: simulations reach the data where its rare contexts are "
+        findings.append(Finding("warning", f"{text}worth {listed(strengths)} steps of shorter ones."))
     value, p = number(found.get("agreement")), number(found.get("agreement_p_value"))
     if value is None or p is None:
-        return None
+        return findings
     good = value >= POOR_AGREEMENT and p <= (number(found.get("level")) or 0.05)
     if found.get("density"):  # the question itself
-        return None if good or not found.get("found") else Finding("warning", "Do not interpret single steps.")
+        return findings + (
+            [Finding("warning", "Do not interpret single steps.")] if found.get("found") and not good else []
+        )
     text = say("halves", found=found, value=value, p=p, good=good)
-    return Finding("good" if good and found.get("found") else "warning", text)
+    return [*findings, Finding("good" if good and found.get("found") else "warning", text)]
 
 
 def evidence_finding(metrics: Mapping[str, Any]) -> Finding:
