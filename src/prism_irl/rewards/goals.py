@@ -76,8 +76,6 @@ class GoalPolicies(PolicyTable):
         self.habit: FloatArray = valid / valid.sum(-1, keepdims=True)
         self._refresh()
 
-    # -- policies --------------------------------------------------------------------------------------------------
-
     def _refresh(self) -> None:
         self.values = self.planner.values(self.rewards)
         self.policies = self.policies_of(self.planner.tilt(self.values))
@@ -105,8 +103,6 @@ class GoalPolicies(PolicyTable):
         """Set r_k(s), (K, S)."""
         self.rewards = rewards.copy()
         self._refresh()
-
-    # -- learning --------------------------------------------------------------------------------------------------
 
     def first_guess(self, fit: Fit) -> None:
         """Look for goals on a random half of the trajectories (`find_goals`)."""
@@ -137,7 +133,7 @@ class GoalPolicies(PolicyTable):
         self._refresh()
 
     def share_habit(self, data: Prepared, responsibilities: FloatArray, rounds: int = 3) -> None:
-        """Fit the habit to all steps: it is shared, so every step teaches it, whatever is wanted there.
+        """Fit the habit to all steps: it is shared, so every step teaches it.
 
         π_k ∝ h exp(tilt_k), hence the habit under which expected and observed counts agree is approached by
         h ← h N(c,a) / Σ_k N_k(c) π_k(a|c); as counts, times N(c), so that they back off as counts do.

@@ -84,8 +84,6 @@ class LandmarkGoals(CommandPolicies):
         """The goals."""
         return Ends(self.goals)
 
-    # -- the graph -------------------------------------------------------------------------------------------------
-
     @property
     def graph(self) -> LandmarkGraph:
         """The graph behind the arrays."""
@@ -96,8 +94,6 @@ class LandmarkGoals(CommandPolicies):
     def fields(self, x: npt.NDArray[Any], goals: FloatArray, cells: IntArray) -> FloatArray:
         """Ways to goals (G, d), (G, n, d), from observations (n, d) in cells (n,)."""
         return np.stack([self.graph.field(x, cells, goal) for goal in goals])
-
-    # -- learning --------------------------------------------------------------------------------------------------
 
     def first_guess(self, fit: Fit) -> None:
         """Landmarks of its own, then goals by the likelihood of chains (`find_goals`)."""
@@ -198,8 +194,6 @@ class LandmarkGoals(CommandPolicies):
         spread = spread + self.habit_ridge * (self.local**2).sum(axis=(0, 2))
         free = p + self.noise_strength + 2.0
         return float(-0.5 * (spread / self.variances + free * np.log(self.variances)).sum())
-
-    # -- likelihood ------------------------------------------------------------------------------------------------
 
     def _straight(self, x: FloatArray) -> FloatArray:
         d = x.shape[1]
@@ -546,13 +540,9 @@ class _Search:
         rewards.variances = np.maximum(np.mean(squared, axis=0), rewards.noise)
 
 
-# -- what differs from place to place, shared by all goals ------------------------------------------------------------
-#
-#     C_l (1, (x − l) / s, u(x, g))        l the landmark nearest to x, s the distance between landmarks, u the way to g
-#
-# What an agent does at a place whatever it wants (keeping to the middle of a corridor) is nobody's intention, and
-# neither is how it goes in a direction there (around a corner, where the graph is coarse). Steps of all intentions
-# teach both, so that they cannot tell them apart; a ridge shrinks them to nothing where few steps were taken.
+# What differs from place to place, shared by all goals: C_l (1, (x − l) / s, u(x, g)), l the landmark nearest to x, s
+# the distance between landmarks and u the way to g. What an agent does at a place whatever it wants (keeping to the
+# middle of a corridor) is nobody's intention, and neither is how it goes in a direction there.
 
 
 def offsets(x: npt.NDArray[Any], cells: IntArray, landmarks: FloatArray, spacing: float) -> FloatArray:

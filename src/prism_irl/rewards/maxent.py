@@ -76,9 +76,8 @@ def discounted_occupancy(mdp: MDP, policy: FloatArray, start: FloatArray) -> Flo
 def flow_start(mdp: MDP, counts: FloatArray) -> FloatArray:
     """Start measure ν = c − γ Pᵀc from which the visits c (S, A) are a discounted occupancy, (S,).
 
-    Windows of behaviour end before discounting has forgotten them, so discounted counts along them are cut off and
-    nothing can match them. With ν they need no discounting at all: the plain counts satisfy Bellman's flow equation
-    from ν by construction, so that some policy (the empirical one) matches them exactly.
+    Windows of behaviour end before discounting has forgotten them. With ν they need no discounting: the plain counts
+    satisfy Bellman's flow equation from ν, so that some policy (the empirical one) matches them exactly.
     """
     inflow = mdp.transitions.T @ np.where(mdp.valid_actions, counts, 0.0).ravel()
     return np.asarray(counts.sum(axis=1) - mdp.discount * inflow, dtype=np.float64)
@@ -223,15 +222,12 @@ def match_paths(
 ) -> FeatureMatch:
     """Maximum entropy IRL: the likelihood of Ziebart et al. 2008, Eq. (4), with the gradient of Eq. (6).
 
-    Maximises Σ_i log p(path i | its first state and length), per step. Each trajectory keeps its own length, so that
-    short ones are not taken for long ones that stopped. The discount of the MDP plays no part.
+    Maximises Σ_i log p(path i | its first state and length), per step; the discount of the MDP plays no part.
 
     Parameters
     ----------
-    visits : (S,)
-        Visits of the demonstrators.
-    starts : (H + 1, S)
-        Where and with how many steps to go the trajectories begin (`path_starts`).
+    visits : (S,) of the demonstrators
+    starts : (H + 1, S), where and with how many steps to go the trajectories begin (`path_starts`)
     features, l2 : as in `match_causal`
     """
     begin, counts = np.asarray(starts, dtype=np.float64), np.asarray(visits, dtype=np.float64)

@@ -144,8 +144,6 @@ class SoftRewards(PolicyTable):
         self.values = plan(self.places, self.rewards, self.temperatures, iterations)
         self.policies = policies_of(self.places, self.values)
 
-    # -- the protocol of a reward model ----------------------------------------------------------------------------
-
     def update(self, stats: Stats) -> None:
         """One convex fit per intention to the weighted counts, started at the present values."""
         self.counts = stats["counts"]
@@ -162,8 +160,6 @@ class SoftRewards(PolicyTable):
         """Undo `state`."""
         super().load_state(state)
         self.policies = policies_of(self.places, self.values)
-
-    # -- what was found --------------------------------------------------------------------------------------------
 
     def moved(self, mdp: MDP) -> SoftRewards:
         """Plan for the same R(s) in other dynamics, to the fixed point; in the same ones the policies stay.

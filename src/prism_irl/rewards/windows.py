@@ -3,10 +3,9 @@
     u_t ~ N(μ_k, Σ_k)            u_t the leading components of the window around step t (`data.windows.described`)
     y_t ~ N(W_k (1, x_t), S_k)   the command, given the observation (`rewards.linear`)
 
-The same gesture looks alike over two seconds where single commands do not: on recordings that are labelled as a whole,
-windows find phases that policies on features cannot. EM sees the windows alone. They look ahead and overlap, so that
-their density predicts nothing; what is scored as a prediction, and what a stream filters by, are the commands, whose
-policies are fitted to the steps of each intention. The components are those of the training trajectories.
+The same gesture looks alike over two seconds where single commands do not. EM sees the windows alone. They look ahead
+and overlap, so that their density predicts nothing; what is scored as a prediction, and what a stream filters by, are
+the commands, whose policies are fitted to the steps of each intention.
 
 Neighbouring windows are made of the same steps, so that a chain which takes each for new evidence is far too sure. With
 a power p below one, EM climbs

@@ -134,8 +134,6 @@ class Stack:
         self.likelihood = torch.zeros(len(entries), device=device, dtype=torch.float64)
         self.graphs: dict[int, tuple[Rows, torch.cuda.CUDAGraph]] = {}
 
-    # -- one minibatch ---------------------------------------------------------------------------------------------
-
     def outputs(self, p: Parameters, rows: Rows, data: Flat) -> Tensor:
         """Outputs of every network along its rows, (F, B, T, n_outputs)."""
         if self.silent:
@@ -217,8 +215,6 @@ class Stack:
             outputs = self.outputs(self.parameters, rows, data)
             total += self.switching.loss(self.parameters, outputs, emission, rows)[2].sum((1, 2))
         return total / data.n_steps
-
-    # -- EM --------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """EM until every start is finished."""

@@ -9,7 +9,7 @@ drawn from e_k, so that the dwell of k is
 
 (k, r) are the states of an ordinary chain with emissions that do not see r, so that the existing exact inference
 serves, and q, e and the matrix of successors S all have closed-form M-steps. Choose it where intentions have a typical
-length, and look at the dwell histogram, where data and model lie beside each other.
+length.
 
 Where it reads covariates, both q and S are those at their mean, and both M-steps are weighted logits (`logit`):
 
@@ -69,8 +69,6 @@ class SemiMarkovChain(VaryingKernel):
             self.register_buffer("ending", torch.zeros(K, n_inputs, dtype=torch.float64))
             self.register_buffer("following", torch.zeros(K, K, n_inputs, dtype=torch.float64))
 
-    # -- the chain over (intention, phases to go) ----------------------------------------------------------------------
-
     def stay_at(self, inputs: Tensor | None) -> Tensor:
         """P(the phase stays) at inputs (…, d), (…, K)."""
         if inputs is None:
@@ -115,8 +113,6 @@ class SemiMarkovChain(VaryingKernel):
         """Exits per step at inputs (…, d), (…, K): of a phase, over the mean number of phases."""
         phases = (self.entry * torch.arange(1, self.phases + 1).to(self.entry)).sum(1)
         return (1.0 - self.stay_at(inputs)) / phases
-
-    # -- inference ----------------------------------------------------------------------------------------------------
 
     def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Forward–backward over phases, summed."""
@@ -166,8 +162,6 @@ class SemiMarkovChain(VaryingKernel):
     def stream(self, n_trajectories: int = 1) -> Stream:
         """Streaming forward pass over phases."""
         return SemiMarkovStream(self, n_trajectories)
-
-    # -- learning ------------------------------------------------------------------------------------------------------
 
     def statistics(self, data: Prepared, posterior: Posterior) -> Stats:
         """Expected counts of the phases of first steps (K R,), and of moves from phase to phase (K R, K R).
@@ -245,8 +239,6 @@ class SemiMarkovChain(VaryingKernel):
         self.stay.copy_((1.0 - leave * (R + 1) / 2).clamp(0.05, 1.0 - 1e-4))
         others = chain.kernel.clone().fill_diagonal_(0.0) + FLOOR * (1.0 - torch.eye(K).to(chain.kernel))
         self.successors.copy_(others / others.sum(-1, keepdim=True))
-
-    # -- what it says --------------------------------------------------------------------------------------------------
 
     def dwell_proba(self, longest: int) -> FloatArray:
         """P(dwell = d) of each intention for d = 1 … ``longest``, (K, longest), at the mean of inputs."""

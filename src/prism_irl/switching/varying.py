@@ -9,10 +9,10 @@ w_jk is what one standard deviation of an input (thirst, time in the session) ad
 against staying. Its M-step is concave: the pairwise posteriors of every step weigh one logistic regression per
 intention (`logit`). A kernel per state *and* pair of intentions says which intention ends there (drinking ends at the
 water port): the goal that is reached, and no other. It is a table of expected counts, shrunk towards the kernel that
-knows no state by m steps, as policies are shrunk towards shorter histories; with covariates the steps are at their
-mean. SWIRL's g = W2ᵀ·sigmoid(W1[s] + b1) + b2 ("mlp", the labyrinth of their paper) or a free table ("table", their
-gridworld) says where a state leads to, whatever the intention was. In continuous worlds every intention ends at one
-place (`places`); `recurrent` reads more, the whole history.
+knows no state by m steps; with covariates the steps are at their mean. SWIRL's g = W2ᵀ·sigmoid(W1[s] + b1) + b2 ("mlp",
+the labyrinth of their paper) or a free table ("table", their gridworld) says where a state leads to, whatever the
+intention was. In continuous worlds every intention ends at one place (`places`); `recurrent` reads more, the whole
+history.
 """
 
 from __future__ import annotations
