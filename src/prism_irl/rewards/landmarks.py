@@ -272,12 +272,7 @@ class LandmarkGraph:
 
     @classmethod
     def fit(
-        cls,
-        observations: npt.NDArray[Any],
-        first_steps: BoolArray,
-        n_landmarks: int,
-        seed: int,
-        reach: float = np.inf,
+        cls, observations: npt.NDArray[Any], first_steps: BoolArray, n_landmarks: int, seed: int, reach: float = np.inf
     ) -> LandmarkGraph:
         """Landmarks of observations (n, d) and lines of sight from the transitions between their cells.
 

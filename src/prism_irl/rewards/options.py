@@ -251,7 +251,7 @@ class Places(RewardOptions):
     searches: ClassVar[bool] = True
     by_training: ClassVar[bool] = True
     unsuited: ClassVar[Mapping[str, str]] = {
-        "ordered": "Goals are found in no particular order, so that ordered has nothing to go by; take arrival.",
+        "ordered": "Goals are found in no particular order, so that ordered has nothing to go by; take arrival."
     }
     defaults: ClassVar[Mapping[str, Any]] = {
         "switching": "arrival",
@@ -415,12 +415,7 @@ class Landmarks(Commands):
 
     searches: ClassVar[bool] = True
     by_training: ClassVar[bool] = True  # graphs differ by more than a few held-out trajectories can tell
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "discount": 0.8,
-        "n_starts": 6,
-        "max_iterations": 40,
-        "n_intentions": None,
-    }
+    defaults: ClassVar[Mapping[str, Any]] = {"discount": 0.8, "n_starts": 6, "max_iterations": 40, "n_intentions": None}
     landmarks: int = 100
     ridge: float = 1.0
     habit_ridge: float = 20.0

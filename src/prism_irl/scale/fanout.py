@@ -66,11 +66,7 @@ def side_by_side(jobs: int) -> bool:
 
 
 def spread(
-    function: Callable[..., Result],
-    tasks: Sequence[Task],
-    shared: tuple[Any, ...],
-    *,
-    jobs: int = 1,
+    function: Callable[..., Result], tasks: Sequence[Task], shared: tuple[Any, ...], *, jobs: int = 1
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index of the task, ``function(task, *shared)``) as results come in, in any order.
 

@@ -61,10 +61,7 @@ class Flat:
     """
 
     def __init__(
-        self,
-        data: Sequence[Prepared],
-        device: torch.device,
-        indices: Callable[[Demonstrations], Pair],
+        self, data: Sequence[Prepared], device: torch.device, indices: Callable[[Demonstrations], Pair]
     ) -> None:
         self.data, self.device = data, device
 

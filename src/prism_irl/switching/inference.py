@@ -49,12 +49,7 @@ def is_compiled() -> bool:
 
 
 def infer_flat(
-    log_initial: FloatArray,
-    log_kernel: FloatArray,
-    log_emission: FloatArray,
-    offsets: IntArray,
-    *,
-    online: bool = True,
+    log_initial: FloatArray, log_kernel: FloatArray, log_emission: FloatArray, offsets: IntArray, *, online: bool = True
 ) -> Posterior | None:
     """Beliefs of a chain, from ``log_initial`` (K,) and one kernel (K, K), or one for every step (n, K, K).
 
