@@ -56,13 +56,10 @@ class Accents:
 
     Parameters
     ----------
-    names : tuple of str
-        Individuals, sorted.
-    cells : (C + 1,) int64
-        Short context of every context row; the number of short contexts for a state that the fit never named.
-    factors : (G, cells, A)
-        ρ; 1 where an individual was never seen.
-    strength : float
+    names : individuals, sorted
+    cells : (C + 1,), short context of every context row; the number of them for a state that the fit never named
+    factors : (G, cells, A), ρ; 1 where an individual was never seen
+    strength : m
     """
 
     names: tuple[str, ...]

@@ -36,10 +36,8 @@ class ChoiceKernels:
 
     Parameters
     ----------
-    weights : (R,)
-        β of each rate.
-    levels : (S, A)
-        u of every action in every state.
+    weights : (R,), β of each rate
+    levels : (S, A), u of every action in every state
     """
 
     weights: FloatArray

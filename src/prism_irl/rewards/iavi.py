@@ -58,8 +58,7 @@ class IAVI:
             log π(a|s), of K intentions say. Entries of invalid actions are ignored, the rest is renormalised.
         floor : float
             Added to every probability before the logarithm; the authors' constant is 1e-6. With 0, a valid action of
-            probability 0 is an error, because its reward would be −inf; the floor then sets the scale of rewards, so
-            smoothed policies are better.
+            probability 0 is an error; the floor then sets the scale of rewards, so smoothed policies are better.
         """
         log_p = self._normalised(np.asarray(log_policy, dtype=np.float64), floor)
         valid, n_valid = self.valid_actions, self.valid_actions.sum(axis=1)
@@ -210,19 +209,9 @@ def own_visits(contexts: Contexts, counts: FloatArray) -> FloatArray:
 
 
 def average_per_state(contexts: Contexts, values: FloatArray, visits: FloatArray) -> FloatArray:
-    """Mean of values over the contexts that end in each state, weighted by visits.
+    """Mean of values (K, C, …) over the contexts that end in each state, weighted by visits (K, C), (K, S, …).
 
-    Parameters
-    ----------
-    contexts : Contexts
-    values : (K, C, …)
-        Of every context; -inf (an invalid action) stays -inf.
-    visits : (K, C)
-        Weights. A state that is never visited takes the value of its own context of length 1.
-
-    Returns
-    -------
-    (K, S, …)
+    −inf (an invalid action) stays −inf, and a state that is never visited takes the value of its context of length 1.
     """
     S, state = contexts.n_states, contexts.current_state
     average = np.empty((len(values), S, *values.shape[2:]))

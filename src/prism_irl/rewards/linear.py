@@ -58,13 +58,7 @@ def candidates(ridge: Any, fourier: Any, length_scale: Any, n_observations: int)
 class Basis:
     """φ(x), (n, p): a constant, the observation, and random Fourier features where there are any.
 
-    Parameters
-    ----------
-    n_observations : int
-    n_fourier : int
-        Number of Fourier features; 0 for a linear policy.
-    length_scale : float
-        Distance, in standard deviations of the observations, over which policies may bend.
+    ``length_scale`` is the distance, in standard deviations of the observations, over which policies may bend.
     """
 
     def __init__(self, n_observations: int, n_fourier: int = 0, length_scale: float = 1.0) -> None:
@@ -500,11 +494,7 @@ RIDGE = 0.01
 class StateReward:
     """Rewards g_k and values V_k of K intentions, linear in a basis of standardised observations.
 
-    Parameters
-    ----------
-    basis : Basis
-    rewards, values : (K, p)
-    efforts : (K, 2), coefficients of |a|² and 1
+    ``rewards`` and ``values`` (K, p) are coefficients, ``efforts`` (K, 2) those of |a|² and 1.
     """
 
     basis: Basis

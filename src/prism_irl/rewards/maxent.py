@@ -25,9 +25,8 @@ TINY = 1e-200  # sums below this are done in log space
 
 
 class FeatureMatch(NamedTuple):
-    """A state reward, the behaviour that it asks for, and how well the features match.
+    """A state reward, φ(s)·θ (S,) of weights θ (m,), the behaviour that it asks for, and how well the features match.
 
-    ``weights`` (m,): θ; a constant on r that nothing can show is fixed by the penalty. ``rewards`` (S,): φ(s)·θ.
     ``q`` (S, A), −inf for invalid actions; ``values`` (S,): log Σ_a exp Q; ``policy`` (S, A): exp(Q − V).
     ``expert``, ``model`` (m,): feature counts per step of the demonstrators and of the model.
     """

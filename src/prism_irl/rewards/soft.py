@@ -6,8 +6,7 @@ With R(s) received in s and temperature τ, soft value iteration gives V = R + �
 regression (convex, no planning inside), and reads the rewards off. Its cost does not depend on the number of steps.
 
 With memory (order 2) the reward R(s_prev, s) lives on transitions. It cancels from the choice in s, whose successors
-(s, s') do not know s_prev: π(a|s) ∝ exp(γ Σ_s' P(s'|s,a) V(s, s') / τ). Such rewards have more freedom than R(s), and
-yet their policies depend on the current state alone, at the first step of a trajectory as at any other.
+(s, s') do not know s_prev: π(a|s) ∝ exp(γ Σ_s' P(s'|s,a) V(s, s') / τ).
 """
 
 from __future__ import annotations

@@ -162,14 +162,8 @@ def shrink_to_parents(
 ) -> None:
     """Fill in the policies (K, C, A) of all contexts longer than a state, in place, from short to long ones.
 
-    Parameters
-    ----------
-    policies : (K, C, A), those of the states are there
-    counts : (K, C, A), of every context and all that end with it
-    strength : float
-        Weight m of the parent.
-    otherwise : (C, A)
-        Policies of contexts without counts, where the strength is zero.
+    ``counts`` (K, C, A) are of every context and all that end with it, ``strength`` is the weight m of the parent, and
+    ``otherwise`` (C, A) are policies of contexts without counts, where the strength is zero.
     """
     for level, parents in enumerate(contexts.parents, start=1):
         rows = slice(contexts.starts[level], contexts.starts[level + 1])

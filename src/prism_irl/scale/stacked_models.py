@@ -118,12 +118,8 @@ def recurrence(name: str, rows: Rows, index: tuple[Tensor, Tensor], tables: tupl
                bias: Tensor) -> Tensor:  # fmt: skip
     """Hidden states h_0..h_T with h_0 = 0, (F, B, T + 1, H): kept together, so that products need no copy.
 
-    Parameters
-    ----------
-    name : "rnn", "gru" or "lstm"
-    index : two flat int32 arrays, rows of the tables at every step of the data
-    tables : (F, n, G·H) projected inputs, bias of the input included; G gates
-    weight, bias : (F, G·H, H) and (F, G·H), of the recurrent product
+    ``index`` are two flat int32 arrays, rows of the ``tables`` (F, n, G·H) of projected inputs, bias included, at every
+    step of the data; ``weight`` (F, G·H, H) and ``bias`` (F, G·H) belong to the recurrent product.
     """
     hidden: Tensor
     if weight.shape[-1] in TRITON.get(name, ()) and use_triton(weight.device):

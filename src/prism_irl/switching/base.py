@@ -77,8 +77,7 @@ class BatchPosterior(NamedTuple):
 class Switching(ABC):
     """Base class of the models that answer *when*.
 
-    Those that are made of tensors are a `switching.networks.SwitchingModule`, which is a module of torch, too; a chain
-    that only counts (`switching.markov`) keeps plain arrays.
+    Those of tensors are a `switching.networks.SwitchingModule`; a chain that only counts keeps plain arrays.
 
     Attributes
     ----------

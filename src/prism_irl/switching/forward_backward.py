@@ -41,18 +41,10 @@ def possible(log_emission: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def forward(log_initial: Tensor, log_kernel: Tensor, log_emission: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Forward pass.
+    """Forward pass: predicted and filtered log-probabilities (B, T, K), and the log-likelihood (B, T).
 
-    Parameters
-    ----------
-    log_initial : (B, K) or (K,)
-    log_kernel : (B, T, K, K), entry t leads from z_{t-1} (rows) to z_t (columns); entry 0 is not read
-    log_emission : (B, T, K)
-
-    Returns
-    -------
-    predicted, filtered : (B, T, K) log-probabilities
-    log_likelihood : (B, T)
+    Of ``log_initial`` (B, K) or (K,), ``log_emission`` (B, T, K) and ``log_kernel`` (B, T, K, K), whose entry t leads
+    from z_{t-1} (rows) to z_t (columns); entry 0 is not read.
     """
     kernels, emissions = log_kernel.unbind(1), log_emission.unbind(1)
     predicted = [log_initial.expand_as(emissions[0])]

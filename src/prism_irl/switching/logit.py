@@ -49,18 +49,8 @@ def fit_logit(
 ) -> Logit:
     """Maximise the objective above from a start.
 
-    Parameters
-    ----------
-    inputs : (m, d)
-    group : (m,)
-    targets : (m, C)
-        Expected counts y.
-    ridge : float
-        Strength of the prior on the slopes, in nats.
-    prior : (G, C), optional
-        Steps m at the mean of the inputs.
-    metric : (C − 1, C − 1), optional
-        M of the objective [default: the identity].
+    Of inputs (m, d), groups (m,) and expected counts y (m, C), with the strength of the ridge in nats, steps m (G, C)
+    of a prior at the mean of the inputs, and M, ``metric`` (C − 1, C − 1) [default: the identity].
     """
     weight = targets.sum(axis=1)
     used = weight > 1e-8
