@@ -98,8 +98,8 @@ def walk(
 class TableChooser:
     """Chooses by one table of policies (C, A), at the longest known context.
 
-    ``accents`` say how individuals differ, ``who`` (B,) which of them walks each trajectory, and ``kernels`` what slow
-    traces of past choices do.
+    The effects of individuals say how they differ, ``who`` (B,) which of them walks each trajectory, and ``kernels``
+    what slow traces of past choices do.
     """
 
     def __init__(

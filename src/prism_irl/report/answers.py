@@ -288,7 +288,7 @@ def _want(k: int, explorer: Mapping[str, Any], step: float | None) -> str:
 
 
 def _apart(more: Sequence[Any], explorer: Mapping[str, Any], named: set[int], n_used: int) -> str:
-    """What sets an intention apart from every other one; its share of ``named`` states has been told."""
+    """What sets an intention apart from every other one; another sentence has its share of ``named`` states."""
     if n_used < 2:
         return ""
     there = {int(i): most for what, i, _, most in more if what == "state" and int(i) in named}

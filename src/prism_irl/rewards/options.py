@@ -409,6 +409,8 @@ class Landmarks(Commands):
     ----------
     landmarks : int
         How many: more are finer, and need more data for the transitions between them.
+    ridge : float
+        Strength of the prior on the weights.
     habit_ridge : float
         How many steps the prior of what is done at one place, whatever the goal, is worth.
     """
