@@ -151,7 +151,8 @@ def test_a_dataset_with_truth_gets_every_table_and_figure(tmp_path):
 
 def test_a_dataset_without_truth_from_the_command_line(tmp_path, capsys, monkeypatch):
     folder = write(tmp_path / "data", phases=False, names=False)
-    tiny = Bridge(dataset=folder, **TINY)
+    few = {"sweep": (2,), "networks": ("rnn",), "tested_folds": 1, "seeds": (0,), "granularity_states": (4,)}
+    tiny = Bridge(dataset=folder, **{**TINY, **few})
     monkeypatch.setattr(Bridge, "of", classmethod(lambda cls, dataset, **_: tiny))
     out = tmp_path / "run"
     assert main(["reproduce", "bridge", str(folder), "--quick", "--out", str(out)]) == 0
