@@ -526,7 +526,7 @@ def _gain(
         if everything:
             models |= fold.covariates
             budget: dict[str, Any] = {"uniform": Uniform(), "state": Empirical()}
-            budget["memory"] = NGram(seed=analysis.seed)
+            budget["memory"] = NGram(**{**analysis.habit(train).get_params(), **memory, "individuals": False})
             for name, model in budget.items():
                 found = model.fit(train, mdp).log_likelihood(test)
                 models[name] = np.add.reduceat(found, test.offsets[:-1])
