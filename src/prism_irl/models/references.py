@@ -216,13 +216,14 @@ class NGram(TabularReference):
         memories = self._screen(demos, splits)
         if splits and self.individuals and self.length == "auto":
             memories = [self._beside_individuals(memory, splits) for memory in memories]
-        if splits and self.kernels == "auto":
-            alone = [Memory(1, "states", memories[0].backoff)] if self.length == "auto" else []
-            memories += [memory._replace(kernels=True) for memory in dict.fromkeys([*alone, *memories])]
-        memory = self._best_of(memories, splits)
         if len(splits) > 1 and self.individuals and self.own_strength is None:
-            memory = self._best_of([memory._replace(own=strength) for strength in OWN_STRENGTHS], splits)
-        return self._count_with(demos, parts, memory)
+            best = self._best_of(memories, splits)
+            own = self._best_of([best._replace(own=strength) for strength in OWN_STRENGTHS], splits).own
+            memories = [memory._replace(own=own) for memory in memories]
+        if splits and self.kernels == "auto":
+            alone = [memories[0]._replace(length=1, reads="states")] if self.length == "auto" else []
+            memories += [memory._replace(kernels=True) for memory in dict.fromkeys([*alone, *memories])]
+        return self._count_with(demos, parts, self._best_of(memories, splits))
 
     def _beside_individuals(self, memory: Memory, splits: Sequence[Split]) -> Memory:
         """No more memory than helps beside the individuals: one that only tells whose trajectory it is, is none."""

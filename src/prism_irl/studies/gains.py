@@ -23,7 +23,7 @@ the habit say: G₂ of the data is ranked among theirs, and what counts is the e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,27 +132,6 @@ class Recipe(NamedTuple):
         return f"K={self.n_intentions}{told}{' with memory' if self.remembers else ''}"
 
 
-@dataclass
-class Gains:
-    """Likelihoods of one test fold per trajectory: of the habit, of several, and with intentions.
-
-    Attributes
-    ----------
-    plain, habit, intentions : (N_test,) log-likelihoods
-    chosen : name of the chain
-    memoryless : (N_test,) of a chain alone, without memory and without a habit
-    covariates : {name: (N_test,)} of the same chain beside the habit, its switches following a covariate or none ("")
-    """
-
-    plain: FloatArray
-    habit: FloatArray
-    intentions: FloatArray
-    chosen: str
-    several: bool
-    memoryless: FloatArray
-    covariates: dict[str, FloatArray] = field(default_factory=dict)
-
-
 def recipes(analysis: Analysis, habit: NGram, n_covariates: int = 0) -> list[Recipe]:
     """Chains that are tried beside this habit."""
     few, memories = min(analysis.intentions), [False] + [True] * (habit.length_ > 1)
@@ -162,41 +141,52 @@ def recipes(analysis: Analysis, habit: NGram, n_covariates: int = 0) -> list[Rec
     return found + [Recipe(few, False, str(i)) for i in range(n_covariates)]
 
 
+def habits(
+    parts: Sequence[Demonstrations], mdp: MDP | None, analysis: Analysis, memory: Mapping[str, Any]
+) -> list[NGram]:
+    """A habit with this memory of every part of the data."""
+    return [NGram(**{**analysis.habit(part).get_params(), **memory}).fit(part, mdp) for part in parts]
+
+
 def fold_gains(
     train: Demonstrations, test: Demonstrations, mdp: MDP | None, analysis: Analysis, memory: Mapping[str, Any]
-) -> Gains:
-    """Fit a habit with this memory and chains to the training trajectories; score all of them on the test ones."""
+) -> tuple[dict[str, FloatArray], str, bool]:
+    """Fit a habit with this memory and chains to the training trajectories; score all of them on the test ones.
+
+    Returns
+    -------
+    log-likelihoods (N_test,) : "plain" and "habit", one habit and several; "intentions" beside it; "chain", alone,
+        without memory; and "follows x" of a chain whose switches follow covariate x, or none ("")
+    chosen : name of the chain with intentions
+    several : whether several habits are better than one
+    """
     fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
     assert held_out is not None
-    habit, again = (
-        NGram(**{**analysis.habit(train).get_params(), **memory}).fit(part, mdp) for part in (train, fitted)
-    )
+    habit, again = habits((train, fitted), mdp, analysis, memory)
     with np.errstate(divide="ignore"):
         before, after = np.log(again.action_proba(held_out)), np.log(habit.action_proba(test))
-    plain = likelihoods(after, test)
+    found = {"plain": likelihoods(after, test)}
     mixture = Recipe(MIXTURE, habit.length_ > 1, switches=False)
     ratios, _ = _search(mixture, habit, fitted, held_out, test, analysis)
     beta, gain = best_power(before, ratios[0], held_out)
     several = gain > MIXTURE_GAIN
     if several:
-        before, after = pooled(before, ratios[0], beta), pooled(after, ratios[1], beta)
-    few = min(analysis.intentions)
-    best = (0.0, "", 0.0, np.zeros((1, 1)))
-    found = Gains(plain, likelihoods(after, test), plain, "", several, plain)
+        before, after = (weighted(pair, (1.0, beta)) for pair in ((before, ratios[0]), (after, ratios[1])))
+    found["habit"] = likelihoods(after, test)
+    few, best, chosen = min(analysis.intentions), -1.0, ""
     n_covariates = 0 if train.observations is None else train.observations.shape[1]
     for recipe in recipes(analysis, habit, n_covariates):
         ratios, chain = _search(recipe, habit, fitted, held_out, test, analysis)
         beta, gain = best_power(before, ratios[0], held_out)
+        score = likelihoods(weighted((after, ratios[1]), (1.0, beta)), test)
         if recipe == Recipe(few):
             alone = taken(ratios[1], test) + chain.mean_log_likelihood(test)
-            found.memoryless = np.add.reduceat(alone, test.offsets[:-1])
+            found["chain"] = np.add.reduceat(alone, test.offsets[:-1])
         if n_covariates and recipe.n_intentions == few and recipe.follows != "state" and not recipe.remembers:
-            found.covariates[f"follows {recipe.follows}"] = likelihoods(pooled(after, ratios[1], beta), test)
-        if gain > best[0] or not best[1]:
-            best = gain, recipe.name, beta, ratios[1]
-    found.chosen = best[1]
-    found.intentions = likelihoods(pooled(after, best[3], best[2]), test)
-    return found
+            found[f"follows {recipe.follows}"] = score
+        if gain > best:
+            best, chosen, found["intentions"] = gain, recipe.name, score
+    return found, chosen, several
 
 
 class Slow(NamedTuple):
@@ -246,8 +236,8 @@ def find_slow(demos: Demonstrations, habit: NGram, power: float, analysis: Analy
     total: FloatArray = np.stack([np.bincount(half, own, len(steps)) for own in known], axis=1).astype(np.float64)
     total[1::2] = np.where(steps[1::2, None] > 0, total[1::2], total[::2])  # a single step has one half
     weights = total / total.sum(1, keepdims=True)
-    table = (chain.table / chain.one).reshape(-1, demos.n_actions, SLOW)
-    return Slow(weights.reshape(-1, 2, SLOW), table**power)
+    ratios = np.divide(chain.table, chain.one, out=np.ones_like(chain.table), where=chain.one > 0)
+    return Slow(weights.reshape(-1, 2, SLOW), ratios.reshape(-1, demos.n_actions, SLOW) ** power)
 
 
 def _slow_chain(train: Demonstrations, held_out: Demonstrations, habit: NGram, analysis: Analysis) -> TableChain:
@@ -351,21 +341,12 @@ def grouping(follows: str, fitted: Demonstrations) -> tuple[Any, int]:
 # -- predictions that are put together ---------------------------------------------------------------------------------
 
 
-def pooled(log_proba: FloatArray, ratio: FloatArray, beta: float) -> FloatArray:
-    """Log of h(a) ratio(a)^β, normalised, (n, A)."""
-    if beta == 0.0:
-        return log_proba
-    weights = log_proba + beta * ratio
-    top = weights.max(1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        return np.asarray(weights - top - np.log(np.exp(weights - top).sum(1, keepdims=True)))
-
-
-def weighted(logs: Sequence[FloatArray], powers: FloatArray) -> FloatArray:
+def weighted(logs: Sequence[FloatArray], powers: Sequence[float] | FloatArray) -> FloatArray:
     """Log of the product of predictions to their powers, normalised, (n, A)."""
     total: FloatArray = sum(power * log for power, log in zip(powers, logs, strict=True))
     top = total.max(1, keepdims=True)
-    return np.asarray(total - top - np.log(np.exp(total - top).sum(1, keepdims=True)))
+    with np.errstate(divide="ignore"):
+        return np.asarray(total - top - np.log(np.exp(total - top).sum(1, keepdims=True)))
 
 
 def best_powers(logs: Sequence[FloatArray], demos: Demonstrations) -> tuple[FloatArray, float]:
@@ -385,7 +366,7 @@ def best_power(log_proba: FloatArray, ratio: FloatArray, demos: Demonstrations) 
     nothing = float(taken(log_proba, demos).mean())
 
     def loss(beta: float) -> float:
-        return -float(taken(pooled(log_proba, ratio, beta), demos).mean())
+        return -float(taken(weighted((log_proba, ratio), (1.0, beta)), demos).mean())
 
     found = minimize_scalar(loss, bounds=(0.0, LARGEST), method="bounded", options={"xatol": 0.01})
     gain = -float(found.fun) - nothing
@@ -457,9 +438,7 @@ def goal_gains(
         train, test = demos.subset(train_index), demos.subset(test_index)
         fitted, held_out = validation_split(train, VALIDATION, analysis.seed)
         assert held_out is not None
-        habit, again = (
-            NGram(**{**analysis.habit(train).get_params(), **memory}).fit(part, mdp) for part in (train, fitted)
-        )
+        habit, again = habits((train, fitted), mdp, analysis, memory)
         search = GoalSearch(detours, habit_of(fitted, detours), NOISE)
         found = _look_for_goals(search, fitted)
         predictions = _goal_predictions(search, found, fitted, (held_out, test))

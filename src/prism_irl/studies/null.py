@@ -266,6 +266,7 @@ def run(
     cache: Path | None = None,
     events: Events | None = None,
     others: int = OTHERS,
+    quick: bool = False,
     on_part: OnWork | None = None,
 ) -> EvidenceResult:
     """Analyse the data and surrogates until both questions are settled.
@@ -278,6 +279,7 @@ def run(
     cache : folder that remembers finished parts, by data and settings
     events : name → (n,) bool, what happened at the steps; the alignment of intentions with it is tested, too
     others : surrogates of habits that are shrunk more and less, which show how the answer moves
+    quick : settle one question after the other, which tells whether there is evidence, and not always of which kind
     on_part : see `OnWork`
     """
     if surrogates < 1:
@@ -315,7 +317,7 @@ def run(
     work_off([Task(0, part) for part in parts])
     batch = max(EXCEEDING, 1 if jobs == 1 else jobs)
     for first in range(1, surrogates + 1, batch):
-        wanted = asked if first == 1 else found.unsettled
+        wanted = asked if first == 1 else found.unsettled[: 1 if quick else None]
         if not wanted:
             break
         numbers = range(first, min(first + batch, surrogates + 1))
@@ -521,19 +523,17 @@ def _gain(
     chosen, several = [], 0
     for train_index, test_index in demos.fold_indices(analysis.folds, by=analysis.by):
         train, test = demos.subset(train_index), demos.subset(test_index)
-        fold = gains.fold_gains(train, test, mdp, analysis, memory)
-        models = {"plain": fold.plain, "habit": fold.habit, "intentions": fold.intentions, "chain": fold.memoryless}
+        models, name, split = gains.fold_gains(train, test, mdp, analysis, memory)
         if everything:
-            models |= fold.covariates
-            budget: dict[str, Any] = {"uniform": Uniform(), "state": Empirical()}
-            budget["memory"] = NGram(**{**analysis.habit(train).get_params(), **memory, "individuals": False})
-            for name, model in budget.items():
+            settings = {**analysis.habit(train).get_params(), **memory, "individuals": False}
+            budget: dict[str, Any] = {"uniform": Uniform(), "state": Empirical(), "memory": NGram(**settings)}
+            for row_name, model in budget.items():
                 found = model.fit(train, mdp).log_likelihood(test)
-                models[name] = np.add.reduceat(found, test.offsets[:-1])
-        for name, values in models.items():
-            total.setdefault(name, np.zeros(len(demos)))[test_index] = values
-        chosen.append(fold.chosen)
-        several += fold.several
+                models[row_name] = np.add.reduceat(found, test.offsets[:-1])
+        for row_name, values in models.items():
+            total.setdefault(row_name, np.zeros(len(demos)))[test_index] = values
+        chosen.append(name)
+        several += split
     row: dict[str, Any] = {
         "gain": float((total["intentions"] - total["habit"]).sum() / demos.n_steps),
         "chain": Counter(chosen).most_common(1)[0][0],
