@@ -298,6 +298,8 @@ def imagine(
     from prism_irl.cli.progress import counting_parts
     from prism_irl.cli.report import write_again
     from prism_irl.cli.runs import adding
+    from prism_irl.data.geography import read_dynamics_file
+    from prism_irl.mdp import MDP
     from prism_irl.models.intentions import Intentions
     from prism_irl.report.explorer import read_explorer
     from prism_irl.report.verdict import doubts
@@ -330,7 +332,12 @@ def imagine(
             there = ", ".join(f"{k} ({name})" for k, name in enumerate(data.names))
             raise InputError(f"There is no intention {without!r}; there are {there}.")
         missing = numbers[without]
-    change = study.Change(_world(data, dynamics, shut), missing, not unaware)
+    own: Any = getattr(data.model, "mdp_", None)
+    world: MDP | None = None if dynamics is None and not shut else own
+    if world is not None and dynamics is not None:
+        read = read_dynamics_file(dynamics, data.table.states, data.table.actions)
+        world = MDP(read.transitions, world.discount, read.valid_actions)
+    change = study.Change(world.closed(shut) if world is not None and shut else world, missing, not unaware)
     parts = [f"block-{block}" if block else "", dynamics.stem if dynamics else "", "unaware" if unaware else ""]
     parts.insert(2, f"without-{without}" if without else "")
     label = name or "-".join(part for part in parts if part)
@@ -354,18 +361,3 @@ def imagine(
         return
     print(found["in_words"])
     print(one_line(f"Table: {imagined_path(run, label).with_suffix('.csv')}; figure in {run / 'report.html'}"))
-
-
-def _world(data: RunData, dynamics: Path | None, shut: list[int]) -> MDP | None:
-    """The changed world; None where only an intention is missing."""
-    from prism_irl.data.geography import read_dynamics_file
-    from prism_irl.mdp import MDP
-
-    own: Any = getattr(data.model, "mdp_", None)
-    if own is None or (dynamics is None and not shut):
-        return None
-    world: MDP = own
-    if dynamics is not None:
-        found = read_dynamics_file(dynamics, data.table.states, data.table.actions)
-        world = MDP(found.transitions, own.discount, found.valid_actions)
-    return world.closed(shut) if shut else world

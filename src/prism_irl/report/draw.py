@@ -19,6 +19,7 @@ from prism_irl.figures import charts, style
 from prism_irl.figures import maps as drawing
 from prism_irl.labels import segments
 from prism_irl.report.names import default_names, place_name, write_names
+from prism_irl.report.verdict import say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,7 +97,7 @@ def write_pictures(
     with style.paper_style():
         if maps and explorer["layout"] is not None:
             style.save(draw_maps(explorer, names), folder / "maps")
-            captions["maps"] = _of_maps(explorer)
+            captions["maps"] = say("maps", rewards=explorer["rewards"] is not None, note=explorer["layout"]["note"])
         if any(around is not None for around in explorer["story"]["switches"]["around"]):
             captions["switches"] = _switches(folder / "switches", explorer["story"]["switches"]["around"], names)
     return captions
@@ -135,25 +136,6 @@ def draw_maps(explorer: Mapping[str, Any], names: Sequence[str]) -> Figure:
             if np.isfinite(values).any():
                 drawing.add_colorbar(ax, [ax], label=label)
     return figure
-
-
-def _of_maps(explorer: Mapping[str, Any]) -> str:
-    """The caption of `draw_maps`."""
-    below = (
-        ""
-        if explorer["rewards"] is None
-        else (
-            " Below, where it earns its reward: the recovered reward of a visit times its visits, per 100 of its "
-            "steps; orange a gain, purple a cost, white none, as in a dead end, where nothing is chosen. A reward "
-            "stands where the choice is made, so that the way to a goal carries what is earned there."
-        )
-    )
-    return (
-        "What each intention wants. Where it leads: its share of time in each state if it never ended; arrows to the "
-        f"state that follows most often under the intention, dots where it stays, grey where it never is (below: "
-        f"hardly ever).{below} "
-        f"{explorer['layout']['note']}"
-    )
 
 
 def _goals(explorer: Mapping[str, Any], k: int) -> dict[int, str]:
