@@ -20,6 +20,7 @@ from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.data.read import read_data
 from prism_irl.devices import as_array
 from prism_irl.errors import InputError
+from prism_irl.switching.arrival import ArrivalChain
 
 FIELDS = list(Demonstrations.__dataclass_fields__)
 
@@ -104,9 +105,22 @@ def summed_paths(model: Any, demos: Demonstrations) -> tuple[np.ndarray, np.ndar
                 weight += np.log(np.nan_to_num(prior)) + emission[t, chosen]
                 stream.update(switching.reads(actions), switching.reads(np.log(np.eye(K)[chosen])))
         totals.append(logsumexp(weight))
+        weight += closing(switching, own.states[begin:end], paths)
         for t, chosen in zip(range(begin, end), paths.T, strict=True):
-            marginals[t] = np.bincount(chosen, np.exp(weight - totals[-1]), minlength=K)
+            marginals[t] = np.bincount(chosen, np.exp(weight - logsumexp(weight)), minlength=K)
     return np.array(totals), marginals
+
+
+def closing(switching: Any, states: np.ndarray, paths: np.ndarray) -> np.ndarray:
+    """Log-probability of where a trajectory goes on and where it ends, given each sequence of intentions, (N,).
+
+    It is known only to whoever looks back. Only intentions that end at places say anything
+    about it. ``paths`` are sequences of intentions (N, T).
+    """
+    if not isinstance(switching, ArrivalChain):
+        return np.zeros(len(paths))
+    last = switching.last[switching.ends[paths, states].astype(np.int64)]
+    return np.log(np.where(np.arange(len(states)) == len(states) - 1, last, 1.0 - last)).sum(axis=1)
 
 
 def assert_sums_over_paths(model: Any, demos: Demonstrations) -> None:
