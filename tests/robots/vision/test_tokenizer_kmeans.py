@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from prism_irl.errors import InputError
-from prism_irl.robots.vision import clustering
-from prism_irl.robots.vision.clustering import kmeans, nearest
+from prism_irl.robots.vision import tokenizer
+from prism_irl.robots.vision.tokenizer import kmeans, nearest
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def blobs() -> np.ndarray:
 @pytest.fixture(params=["few rows", "many rows"])
 def size(request, monkeypatch):
     """As if 3000 rows were few, or more than are clustered at once."""
-    monkeypatch.setattr(clustering, "SMALL", 20_000_000 if request.param == "few rows" else 10)
+    monkeypatch.setattr(tokenizer, "SMALL", 20_000_000 if request.param == "few rows" else 10)
 
 
 def test_inertia_and_tokens_are_those_of_the_nearest_centroids(blobs, size, tmp_path):
@@ -36,7 +36,7 @@ def test_seeds_decide(blobs, size):
 
 def test_a_sample_is_nearly_as_good_as_everything(blobs, monkeypatch):
     everything = kmeans(blobs, 12)
-    monkeypatch.setattr(clustering, "SMALL", 10)
+    monkeypatch.setattr(tokenizer, "SMALL", 10)
     seen: list[tuple[str, int, int]] = []
     sampled = kmeans(blobs, 12, rows_per_cluster=50, on_progress=lambda *args: seen.append(args))
     assert sampled.inertia < 1.3 * everything.inertia
