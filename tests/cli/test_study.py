@@ -201,11 +201,12 @@ def test_a_day_names_a_session_and_is_no_state(tmp_path: Path) -> None:
 
 
 def test_a_file_of_each_animal_names_the_animal(tmp_path: Path) -> None:
-    rows = pd.read_csv(table(tmp_path))
+    rows = pd.read_csv(table(tmp_path, treatment=np.repeat(["saline", "low", "high"], N // 3)))
     for animal, own in rows.groupby("animal"):
         own.drop(columns="animal").to_csv(tmp_path / f"mouse_{animal}.csv", index=False)
     found = recognise(tmp_path / "mouse_*.csv", {})
     assert (found.columns["trajectory"], found.columns["group"]) == ("file,bout", "file")
+    assert found.conditions == ["treatment"]
 
 
 def test_commands_recognise_columns_of_other_names_and_leave_clear_ones(tmp_path, capsys):

@@ -245,11 +245,15 @@ def recognise(table: Path, given: dict[str, Any]) -> Recognised:
     if suffix == ".nwb" and not wanted:  # a session may have several tables
         with suppress(InputError):
             return _recognise(read_table_file(table, wanted=("state", "action")), given)
-    found = _recognise(read_table_file(files[0], wanted=wanted), given)
+    first = read_table_file(files[0], wanted=wanted)
+    found = _recognise(first, given)
     if len(files) > 1 and "trajectory" not in given:
         if "group" not in found.columns:
             found.columns["group"] = FILE_NAME
         found.columns["trajectory"] = f"{FILE_NAME},{found.columns['trajectory']}"
+    if len(files) > 1:  # what is the same in the whole file of an animal
+        same = [str(name) for name in first if _core(str(name)) in CONDITIONS and first[name].nunique() == 1]
+        found.conditions += [name for name in same if name not in found.columns.values()]
     return found
 
 
