@@ -66,7 +66,7 @@ def analyze_command(
     out
         Folder of the results; the same command goes on there [default: runs/NAME of the table].
     quick
-        A first look: fewer starts and iterations.
+        A first look: fewer starts and iterations, and of many steps a sample in the test.
     intentions
         Number of intentions, where it is known [default: found].
     surrogates
