@@ -150,7 +150,7 @@ def _movement(
     demos: Demonstrations, found: Inference, n_intentions: int, stable: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """What the page says of demonstrations; of large data, of some episodes."""
-    chosen = some_trajectories(demos, em.LARGE, 0)
+    chosen = some_trajectories(demos, em.SOME, 0)
     steps = steps_of(demos.offsets, chosen)
     if len(chosen) < len(demos):
         demos, found = (
