@@ -132,19 +132,19 @@ def _edits(one: Sequence[int], two: Sequence[int]) -> int:
     return row[-1]
 
 
-def number(model: Phases, demos: Demonstrations) -> int:
-    """How many phases episodes have: the number on which fits to halves of them agree best, a usual one if in doubt."""
+def number(model: Phases, demos: Demonstrations) -> tuple[int, Ordering]:
+    """The number on which fits to halves of the episodes agree best, a usual one if in doubt, and their order."""
     part = replace(demos, partial_labels=None, partial_label_names=None)
     part = part.subset(some_trajectories(part, SOME, model.seed))
     if len(part) < 2:
         raise InputError("One episode does not say how many phases there are; give their number (--intentions).")
-    order = model.order if model.order != "auto" else ordering(model.another(USUAL, "auto"), part).order
+    found = ordering(model.another(USUAL, model.order), part)
     halves = [part.subset(np.arange(half, len(part), 2)) for half in (0, 1)]
     for n in range(FEWEST, MOST + 1):
-        labels = [model.another(n, order).fit(half).predict(part) for half in halves]
+        labels = [model.another(n, found.order).fit(half).predict(part) for half in halves]
         model.tried_.append(label_accuracy(*labels))
     numbers = np.arange(FEWEST, MOST + 1)
-    return int(numbers[np.argmax(np.array(model.tried_) - np.log(numbers / USUAL) ** 2)])
+    return int(numbers[np.argmax(np.array(model.tried_) - np.log(numbers / USUAL) ** 2)]), found
 
 
 def learn_by_choice(model: Phases, demos: Demonstrations) -> None:

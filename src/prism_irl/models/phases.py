@@ -141,10 +141,13 @@ class Phases(IntentionModel):
         if self.n_intentions < 0:
             raise InputError(f"There are {self.n_intentions} phases to find; ask for one at least.")
         self.tried_: list[float] = []
+        order: phase_choices.Ordering | None = None
         if self.n_intentions == 0:
             known = phase_choices.known_steps(demos)
             self.intentions_found_ = bool((known < 0).all())
-            self.n_intentions = phase_choices.number(self, demos) if self.intentions_found_ else int(known.max()) + 1
+            self.n_intentions = int(known.max()) + 1
+            if self.intentions_found_:
+                self.n_intentions, order = phase_choices.number(self, demos)
         K = self.n_intentions
         check_known(demos, K)
         kept = some_trajectories(demos, SAMPLE, self.seed)
@@ -156,7 +159,8 @@ class Phases(IntentionModel):
         self._set_columns(part)
         self.chosen_: dict[str, Any] = {}
         self.choice_: list[dict[str, Any]] = []
-        self.stages_, self.order_, why, self.in_order_ = phase_choices.ordering(self, part)
+        order = phase_choices.ordering(self, part) if order is None else order._replace(stages=np.arange(K))
+        self.stages_, self.order_, why, self.in_order_ = order
         self.default_ = None if why is None else {"why": why}
         self._set_evidence(moved, part.offsets)
         known = phase_choices.known_steps(part)
