@@ -238,6 +238,12 @@ def test_the_five_questions_are_answered_in_order(simulated, tmp_path):
     assert asked[0].findings[0].text == "EM converged after 9 iterations."
     assert [want.name for want in asked[2].wants] == NAMES
     assert asked[2].wants[0].text.startswith("heads for state 24")
+    written["story"]["wants"][0]["goal"] = 3  # where it ends, which need not be where it would be most
+    text = questions(metrics, written, NAMES)[2].wants[0].text
+    assert text.startswith("heads for state 3. It would spend ")
+    assert " of its time in state 24 if it never switched" in text
+    assert "heads for state 24" not in text
+    assert " ;" not in text
     assert "times as often after a step that left the state as it was" in asked[3].findings[-1].text
     assert any("97.0% of the steps" in finding.text for finding in asked[4].findings)
 

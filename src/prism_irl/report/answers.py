@@ -212,7 +212,7 @@ def questions(metrics: Mapping[str, Any], explorer: Mapping[str, Any], names: Se
         by_topic["number"].insert(0, Finding("info", text))
     step, goals = number(metrics.get("step_seconds")), goals_in_words(metrics, explorer)
     wants = [
-        Aim(k, names[k], intention_color(k), goals.get(k, "") + _want(k, explorer, step))
+        Aim(k, names[k], intention_color(k), goals.get(k, "") + _want(k, explorer, step, aim=k in goals))
         for k in range(len(explorer["story"]["wants"]))
     ]
     about = []  # of several models, which one the answers are about and what it was fitted to
@@ -251,8 +251,8 @@ def place_in_words(names: Sequence[str], place: Sequence[Any]) -> str:
     return ", ".join(numbers[:MANY]) + (", …" if len(numbers) > MANY else "")
 
 
-def _want(k: int, explorer: Mapping[str, Any], step: float | None) -> str:
-    """What an intention does, how often and for how long."""
+def _want(k: int, explorer: Mapping[str, Any], step: float | None, *, aim: bool) -> str:
+    """What an intention does, how often and for how long; ``aim`` says that its goal has a sentence already."""
     state, action = (partial(name_of, explorer, what) for what in ("state", "action"))
     used = [one for one in explorer["story"]["wants"] if one["leads_to"]]
     one = dict(explorer["story"]["wants"][k])
@@ -284,6 +284,7 @@ def _want(k: int, explorer: Mapping[str, Any], step: float | None) -> str:
         rest=_apart(more, explorer, {int(s) for s, _ in leads[:told]}, len(used)),
         at_a_time=f"{one['dwell']:.1f} at a time{f' ({lasts})' if lasts else ''}" if leads else "",
         state=state,
+        aim=aim,
     )
 
 
