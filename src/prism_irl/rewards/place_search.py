@@ -31,6 +31,7 @@ import numpy.typing as npt
 from prism_irl.data.demonstrations import Demonstrations, some_trajectories
 from prism_irl.renewal import (
     ORDER_PRIOR,
+    QUIT,
     Expected,
     Renewal,
     beliefs,
@@ -66,10 +67,10 @@ RESAMPLES = 10
 """Of the trajectories, in which goals are looked for again."""
 FOLDS = 3
 """Parts of the trajectories that are left out in turn."""
-REMINDER_GAIN, WANDER_GAIN = (8.0, 4e-3), (12.0, 0.01)
-"""Nats that reminders, and an intention that goes nowhere, must gain on what is left out: in all, and per step."""
-BRIEF = 1.0
-"""How often an intention that goes nowhere may end: what lasts a step or two is a slip."""
+REMINDER_GAIN = 8.0, 4e-3
+"""Nats that reminders must gain on what is left out: in all, and per step."""
+BRIEF, OFTEN = 0.2, 1.5
+"""How often an intention that goes nowhere may end, and how many of the steps of a goal it has at least."""
 NEEDLESS = 1.5
 """How much of the penalty a goal must earn on trajectories that were left out, once policies are practised."""
 NEARBY, MOVING = 2.0, 1.0
@@ -611,13 +612,25 @@ class LeftOut:
         """Of all that was left out."""
         return sum(search.likelihood(one, rest) for one, (search, _, rest) in zip(goals, self.folds, strict=True))
 
-    def n_goals(self, goals: Sequence[Goals]) -> int:
-        """How many of them are needed: the others are those whose loss what was left out does not notice."""
-        scores = self.each * np.arange(len(goals[0].goals), dtype=np.float64)
+    def needed(self, goals: Sequence[Goals], n_goals: int | None) -> tuple[float, list[Goals]]:
+        """Those that are needed, which are those that what was left out misses, and their likelihood less penalties."""
+        if n_goals is not None:
+            return self.likelihood(goals), list(goals)
+        scores, paths = -self.each * np.arange(len(goals[0].goals), 0, -1), []
         for one, (search, steps, rest) in zip(goals, self.folds, strict=True):
-            path = search.eliminate(one, steps, learns=True, single=True)
-            scores += [search.likelihood(kept, rest) for kept in path]
-        return len(scores) - int(np.argmax(scores))
+            paths.append(search.eliminate(one, steps, learns=True, single=True))
+            scores += [search.likelihood(kept, rest) for kept in paths[-1]]
+        return float(scores.max()), [path[int(np.argmax(scores))] for path in paths]
+
+    def roams(self, goals: Sequence[Goals]) -> bool:
+        """Whether the last intention, which goes nowhere, is more than slips: it lasts, and goals have fewer steps."""
+        if any(one.goals[-1] != search.detours.n_places for one, (search, *_) in zip(goals, self.folds, strict=True)):
+            return False
+        lasts = max(float(one.chain.leaving[-1, QUIT]) for one in goals) < BRIEF
+        steps = sum(
+            search.believe(one, own).counts.sum(0) for one, (search, own, _) in zip(goals, self.folds, strict=True)
+        )
+        return lasts and bool(steps[-1] > OFTEN * steps[:-1].mean())
 
 
 class Extras(NamedTuple):
@@ -641,9 +654,6 @@ def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Ex
         tried.append({"found": goals[0], "log_likelihood": likelihood / parts.n_steps, **what})
         return likelihood
 
-    def enough(gain: float, least: tuple[float, float]) -> bool:
-        return gain > max(least[0], least[1] * parts.n_steps)
-
     begun, reminds, wanders = [found] * FOLDS, False, False
     scored = []
     for value in STRENGTHS:
@@ -655,15 +665,16 @@ def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Ex
     if len(found.goals) > 1:
         goals, other = (parts.fitted(goals, partial(GoalSearch.order, reminds=how)) for how in (False, True))
         before, after = score(goals, reminds=False), score(other, reminds=True)
-        if reminds := enough(after - before, REMINDER_GAIN):
-            before, goals = after, other
-        instead = n_goals is not None
-        other = parts.fitted(goals, partial(GoalSearch.wander, instead=instead))
-        ends = max(float(one.chain.leaving[-1, 0]) for one in other)
-        if wanders := enough(score(other, wanders=True, ends=ends) - before, WANDER_GAIN) and ends < BRIEF:
+        if reminds := after - before > max(REMINDER_GAIN[0], REMINDER_GAIN[1] * parts.n_steps):
             goals = other
-    needed = 0 if n_goals is not None else parts.n_goals(goals)
-    return Extras(strength, reminds, wanders, needed), tried
+    best, kept = parts.needed(goals, n_goals)
+    if len(found.goals) > 1:
+        other = parts.fitted(goals, partial(GoalSearch.wander, instead=n_goals is not None))
+        score(other, wanders=True)
+        value, less = parts.needed(other, n_goals)
+        if wanders := value > best and parts.roams(less):
+            kept = less
+    return Extras(strength, reminds, wanders, len(kept[0].goals)), tried
 
 
 def penalty(n_candidates: int, steps: Steps) -> float:
@@ -726,7 +737,7 @@ def find_goals(
     if len(found.goals) > 1:
         found = search.order(found, steps, reminds=extras.reminds)
         found = search.wander(found, steps, instead=n_goals is not None) if extras.wanders else found
-    if 1 <= extras.n_goals < len(found.goals):
+    if n_goals is None and 1 <= extras.n_goals < len(found.goals):
         found = search.eliminate(found, steps, learns=True, single=True, least=extras.n_goals)[-1]
     for place in np.setdiff1d(np.flatnonzero(detours.places_of(found.goals).any(0)), more.goals):
         more = more.joined(place)
