@@ -369,8 +369,8 @@ SCREENING, DECIDING, FINALISTS = 2, 8, 6
 """EM iterations of a chain for every candidate goal, for the best of these, and how many are the best."""
 ENDING, SWEEPS = 5, 3
 """EM iterations of a chain that ends at goals, and how often every goal may change its place."""
-COMMANDS, LIGHT, BESIDE = 8, 0.02, 1.5
-"""Kinds of commands, the lightest goal, and how far goals that are one lie apart, in those of neighbouring cells."""
+COMMANDS, BESIDE = 8, 1.5
+"""Kinds of commands, and how far goals that are one lie apart at most, in distances of neighbouring cells."""
 SCREENED_STEPS = 20_000
 """Steps that a search looks at: goals are places, and a few hundred visits show them."""
 
@@ -438,7 +438,7 @@ def discover(demos: Demonstrations, n_landmarks: int, seed: int) -> Discovery:
 
     from prism_irl.mdp import MDP
     from prism_irl.rewards.detours import Detours
-    from prism_irl.rewards.place_search import SETTINGS, GoalSearch, Steps, habit_of
+    from prism_irl.rewards.place_search import SETTINGS, find_goals
 
     if demos.n_steps > SCREENED_STEPS:
         demos = demos.subset(some_trajectories(demos, SCREENED_STEPS, seed))
@@ -458,16 +458,15 @@ def discover(demos: Demonstrations, n_landmarks: int, seed: int) -> Discovery:
     if len(centres) < 2:
         return Discovery(centres)
     detours = Detours(MDP.from_demonstrations(tokens, 0.9), np.arange(len(centres)))
-    search, steps = GoalSearch(detours, habit_of(tokens, detours), 0.02), Steps(tokens, np.arange(len(centres)))
-    found = search.run(np.unique(tokens.states).astype(np.int64), steps, SETTINGS[0], None)[0]
-    weights = found.chain.initial
-    goals, weights = centres[found.goals[weights >= LIGHT]], weights[weights >= LIGHT]
+    visited = np.unique(tokens.states).astype(np.int64)
+    found, _ = find_goals(tokens, detours, visited, settings=SETTINGS[:1], crowds=False, seed=seed)
+    goals = centres[detours.places_of(found.goals).any(axis=0)]
     if len(goals) < 2:
         return Discovery(goals)
     apart = np.linalg.norm(centres[:, None] - centres, axis=2)
     beside = BESIDE * float(np.median(np.sort(apart, axis=1)[:, 1]))
     of = fcluster(linkage(goals, "single"), beside, "distance")
-    return Discovery(np.stack([np.average(goals[of == i], axis=0, weights=weights[of == i]) for i in np.unique(of)]))
+    return Discovery(np.stack([goals[of == i].mean(axis=0) for i in np.unique(of)]))
 
 
 class _Search:

@@ -692,6 +692,7 @@ def find_goals(
     noise: float = 0.02,
     seed: int = 0,
     settings: Sequence[Setting] | None = None,
+    crowds: bool = True,
 ) -> tuple[Goals, list[dict[str, Any]]]:
     """The goals of the demonstrations, and per setting: goals and likelihood per step that was left out."""
     tried: list[dict[str, Any]] = []
@@ -705,16 +706,16 @@ def find_goals(
         tried.append({"found": found, "log_likelihood": likelihood, **how})
         return found
 
-    runs, crowds = [], []
+    runs, gathered = [], []
     for setting in settings or SETTINGS:
         found, more, every = search.run(candidates, sample, setting, n_goals)
         tries = (search.crowd(one, sample, len(candidates), n_goals) for one in (found, more, every))
-        crowds += [one for one in tries if one is not None]
+        gathered += [one for one in tries if one is not None] if crowds else []
         score = search.likelihood(found, sample)
         runs.append((score - each * len(found.goals), found, more, setting))
         take(found, score / some.n_steps, setting=setting)
     value, found, more, setting = max(runs, key=lambda one: one[0])
-    best, crowd = max(crowds, key=lambda one: one[0], default=(-np.inf, found))
+    best, crowd = max(gathered, key=lambda one: one[0], default=(-np.inf, found))
     if best > value + CROWD_WORTH * each:
         extras = (
             choose_extras(crowd, LeftOut(some, detours, noise, seed, each), n_goals)[0]
