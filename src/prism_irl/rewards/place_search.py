@@ -11,10 +11,12 @@ end and are drawn anew as in `prism_irl.renewal`. The search has no random start
    Weights of most places that are no goals vanish by themselves.
 2. Backward elimination: the goal that costs the least likelihood goes, and EM goes on, to the last one. What true goals
    cost is far above what their neighbours cost, so that a penalty of each goal says where to stop.
-3. Sharpness, rates and the policy at the goal are learned for what is left.
+3. Sharpness, rates and the policy at the goal are learned for what is left, and goals change one by one: they move,
+   further ones come, and two become one intention that goes to the nearest of its places.
+4. Trajectories that were left out say how much practice there is, what else brings goals about, and how many goals are
+   needed: a habit counted on the same steps explains them too well for their own likelihood to say so.
 
-It is made from a few settings of what is held, and trajectories that were left out choose among them: a habit counted
-on the same steps explains them too well for the likelihood of these steps to choose.
+It is made from a few settings of what is held.
 """
 
 from __future__ import annotations
@@ -439,11 +441,12 @@ class GoalSearch:
             now, K = path[-1], len(path[-1].goals)
             each = ~np.eye(K, dtype=bool)
             cost = np.array([now.log_likelihood - self.likelihood(now.keep(kept), steps) for kept in each])
+            cost[now.goals == self.detours.n_places] = np.inf  # which is compared with none
             if cost.min() > most:
                 break
-            order, easy = np.argsort(cost, kind="stable"), int((cost < EASY).sum())
+            order, easy = np.argsort(cost, kind="stable")[: np.isfinite(cost).sum()], int((cost < EASY).sum())
             many = easy > 3 and not single
-            groups = [order[: min(easy // 2, K - least)]] if many else [order[[j]] for j in range(min(2, K))]
+            groups = [order[: min(easy // 2, K - least)]] if many else [order[[j]] for j in range(min(2, len(order)))]
             tried = []
             for group in groups:
                 kept = ~np.isin(np.arange(K), group)
@@ -466,7 +469,7 @@ class GoalSearch:
                 fresh = np.setdiff1d(candidates, np.flatnonzero(self.detours.places_of(found.goals).any(0)))
                 changes.append((-each, [found.joined(place) for place in fresh]))
                 K = range(len(found.goals))
-                changes.append((-each, [self.together(found, i, j) for j in K for i in range(j)]))
+                changes.append((-MOVING, [self.together(found, i, j) for j in K for i in range(j)]))
                 changes.append((-MOVING, self._going_over(found)))
             best, value = found, found.log_likelihood
             for gain, tried in changes:
@@ -624,8 +627,6 @@ class LeftOut:
 
     def roams(self, goals: Sequence[Goals]) -> bool:
         """Whether the last intention, which goes nowhere, is more than slips: it lasts, and goals have fewer steps."""
-        if any(one.goals[-1] != search.detours.n_places for one, (search, *_) in zip(goals, self.folds, strict=True)):
-            return False
         lasts = max(float(one.chain.leaving[-1, QUIT]) for one in goals) < BRIEF
         steps = sum(
             search.believe(one, own).counts.sum(0) for one, (search, own, _) in zip(goals, self.folds, strict=True)
