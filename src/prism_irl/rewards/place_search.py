@@ -71,8 +71,9 @@ FOLDS = 3
 """Parts of the trajectories that are left out in turn."""
 REMINDER_GAIN = 8.0, 4e-3
 """Nats that reminders must gain on what is left out: in all, and per step."""
-BRIEF, OFTEN = 0.2, 1.5
-"""How often an intention that goes nowhere may end, and how many of the steps of a goal it has at least."""
+WANDER_GAIN, BRIEF, OFTEN = 0.01, 0.2, 1.5
+"""Nats per step that an intention which goes nowhere must gain on what is left out. Less is enough where it ends so
+seldom, and has so many times the steps of a goal."""
 NEEDLESS = 1.5
 """How much of the penalty a goal must earn on trajectories that were left out, once policies are practised."""
 NEARBY, MOVING = 2.0, 1.0
@@ -673,7 +674,8 @@ def choose_extras(found: Goals, parts: LeftOut, n_goals: int | None) -> tuple[Ex
         other = parts.fitted(goals, partial(GoalSearch.wander, instead=n_goals is not None))
         score(other, wanders=True)
         value, less = parts.needed(other, n_goals)
-        if wanders := value > best and parts.roams(less):
+        clear = value - best > WANDER_GAIN * parts.n_steps
+        if wanders := value > best and (clear or parts.roams(less)):
             kept = less
     return Extras(strength, reminds, wanders, len(kept[0].goals)), tried
 
