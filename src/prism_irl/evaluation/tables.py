@@ -21,6 +21,8 @@ from prism_irl.data.demonstrations import Demonstrations, parts_of
 from prism_irl.data.geography import pair_counts
 from prism_irl.labels import segments
 
+NAMED = 4
+"""Places of one intention at most that are called by their names."""
 RARE = 5.0
 """Choices of an intention in a state, from which on its reward there is called identified."""
 
@@ -288,7 +290,8 @@ def place_table(demos: Demonstrations, distances: FloatArray, facts: Mapping[str
 def _targets(demos: Demonstrations, distances: FloatArray) -> npt.NDArray[Any]:
     """What the place of each intention is called, (K,), or how many it has; empty where it goes nowhere."""
     names = [np.unique(_names(demos)[own == 0]) for own in distances]
-    found = [own[0] if len(own) == 1 else f"{len(own)} places" if len(own) else "" for own in names]
+    several = [" or ".join(map(str, own)) if len(own) <= NAMED else f"{len(own)} places" for own in names]
+    found = [own[0] if len(own) == 1 else words for own, words in zip(names, several, strict=True)]
     return np.array(found, dtype=object if any(len(own) != 1 for own in names) else None)
 
 
