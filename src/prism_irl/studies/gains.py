@@ -216,7 +216,7 @@ def slow_gain(demos: Demonstrations, habit: NGram, analysis: Analysis) -> tuple[
     On test folds. Whatever is found here is slower than an intention.
     """
     powers, gain, settings = [], 0.0, habit.get_params() | remembered(habit)
-    for a, b in demos.fold_indices(analysis.folds, by=analysis.by, seed=analysis.seed):
+    for a, b in demos.fold_indices(min(3, analysis.folds), by=analysis.by, seed=analysis.seed):
         train, test = demos.subset(a), demos.subset(b)
         with np.errstate(divide="ignore"):
             before = np.log(NGram(**settings).fit(train).action_proba(test))
