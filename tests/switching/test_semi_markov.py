@@ -125,6 +125,28 @@ def test_a_stream_is_the_forward_pass_and_padding_changes_nothing():
         )
 
 
+@pytest.mark.parametrize("R", [1, 3])
+def test_the_reference_has_the_same_statistics_of_inputs(R, monkeypatch):
+    rng = np.random.default_rng(R)
+    zeros = np.zeros((6, 20), int)
+    seen = rng.normal(size=(6, 20, 2)).astype(np.float32)
+    demos = Demonstrations.from_arrays(zeros, zeros, n_states=1, n_actions=1, observations=seen)
+    data, emission = Prepared.of(demos, demos.with_history(1)), torch.from_numpy(rng.normal(size=(120, 2)))
+    chain = SemiMarkovChain(2, R, n_inputs=2)
+    chain.ending.copy_(torch.from_numpy(rng.normal(size=(2, 2))))
+    fast = chain.expectation(data, emission, online=False)
+    monkeypatch.setenv("PRISM_BACKEND", "torch")
+    slow = chain.expectation(data, emission, online=False)
+    assert "rows" in chain.statistics(data, slow)
+    np.testing.assert_allclose(fast.pairwise, slow.pairwise, atol=1e-9)
+
+
+def test_moves_of_every_step_are_kept_for_inputs_alone():
+    data, chain = prepared([9, 5]), random_chain(2, 3, 2)
+    emission = torch.zeros(14, 2 * 3, dtype=torch.float64)
+    assert Switching.expectation(chain, data, emission, online=False).pairwise is None
+
+
 def test_the_dwell_distribution_is_one_and_has_the_mean_of_its_phases():
     chain = random_chain(2, 3, 3)
     proba = chain.dwell_proba(2000)

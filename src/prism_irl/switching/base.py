@@ -96,7 +96,7 @@ class Switching(ABC):
     exact: bool = False
     incremental: bool = False
     adds_up: bool = False
-    reads_pairs: ClassVar[bool] = False
+    reads_pairs: bool = False
     free_kernel: ClassVar[bool] = False
     n_inputs: int = 0
     normalised: bool = True

@@ -60,6 +60,7 @@ class SemiMarkovChain(VaryingKernel):
         K, R = n_intentions, phases
         self.phases, self.ridge = R, ridge
         self.exact = self.adds_up = not n_inputs
+        self.reads_pairs = n_inputs > 0
         others = torch.ones(K, K, dtype=torch.float64) - torch.eye(K, dtype=torch.float64)
         self.register_buffer("initial", torch.full((K * R,), 1.0 / (K * R), dtype=torch.float64))
         self.register_buffer("stay", torch.full((K,), 1.0 - min(0.5, LEAVE * (R + 1) / 2), dtype=torch.float64))
@@ -116,7 +117,7 @@ class SemiMarkovChain(VaryingKernel):
 
     def expectation_of(self, batch: Batch, log_emission: Tensor, *, pairwise: bool = False) -> BatchPosterior:
         """Forward–backward over phases, summed."""
-        if log_emission.shape[-1] > self.n_intentions:  # of phases already
+        if log_emission.shape[-1] == len(self.initial):  # of phases already
             return super().expectation_of(batch, log_emission, pairwise=pairwise)
         found = super().expectation_of(batch, self._repeat(log_emission))
         pairs = None if found.transitions is None else self._pooled(found.transitions)
