@@ -92,6 +92,14 @@ def test_choices_are_made_on_validation_data_and_counted_on_all():
     assert model.table_.counts[0, :3].sum() == demos.n_steps  # every step, those of the validation part too
 
 
+@pytest.mark.parametrize("folds", [1, 3])
+def test_where_every_memory_meets_the_impossible_there_is_none(folds):
+    states = np.random.default_rng(0).integers(2, size=(6, 10))
+    own = np.repeat(np.arange(6), 10).reshape(6, 10)  # an action that nobody else takes
+    demos = Demonstrations.from_arrays(states, own, n_states=2, n_actions=6)
+    assert NGram(smoothing=0, folds=folds, validation_fraction=0.5).fit(demos).length_ == 1
+
+
 def test_seed_decides_the_validation_trajectories():
     first, again, other = (NGram(seed=s).fit(order_two(0)).validation_ for s in (0, 0, 1))
     assert first == again

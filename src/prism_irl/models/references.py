@@ -289,14 +289,15 @@ class NGram(TabularReference):
         elif self.reads == "auto" and reveals_actions(demos):  # actions alone may still make the shorter memory
             known = ("states", "actions") if len(splits) > 1 else ("states",)
         self.validation_: list[dict[str, Any]] = []
+        # without anything to choose on, no memory rather than an unfounded one
+        unfounded = Memory(int(lengths[0]), known[0], float(backoffs[len(backoffs) // 2]), self.kernels is True)
         if len(lengths) == len(backoffs) == len(known) == 1 or not splits:
-            # nothing to choose on: no memory rather than an unfounded one
-            return [Memory(int(lengths[0]), known[0], float(backoffs[len(backoffs) // 2]), self.kernels is True)]
+            return [unfounded]
         weights = np.array([rest.n_steps for _, rest in splits]) / sum(rest.n_steps for _, rest in splits)
         options: dict[str, Any] = {"lengths": list(lengths), "backoffs": backoffs, "smoothing": self.smoothing}
         found = []
         for reads in known:
-            best, memory = -np.inf, Memory(0, reads, 0.0)
+            best, memory = -np.inf, unfounded._replace(reads=reads)
             tried = [choose_history(*split, 1, reads=reads, **options).tried for split in splits]
             for rows in zip(*tried, strict=True):
                 score = float(sum(weight * row["log_likelihood"] for weight, row in zip(weights, rows, strict=True)))
