@@ -92,7 +92,6 @@ class HistoryChoice(NamedTuple):
     length: int
     backoff: float
     tried: list[dict[str, float]]
-    score: float = -np.inf
 
 
 def chosen_history(model: Any, demos: Demonstrations) -> HistoryChoice:
@@ -161,9 +160,9 @@ def choose_history(
     candidate has the starts of ``seed``, so that candidates differ in what is compared alone.
     """
     search = _Search(train, validation, smoothing, seed, reads)
-    length, backoff, top = search.screen(lengths, backoffs, gain)
+    length, backoff = search.screen(lengths, backoffs, gain)
     if n_intentions == 1:
-        return HistoryChoice(length, backoff, search.tried, top)
+        return HistoryChoice(length, backoff, search.tried)
     # One axis after the other: the best strength hardly depends on the length once there is memory at all.
     best, score = length, -np.inf
     for candidate in search.near(lengths):
@@ -177,7 +176,7 @@ def choose_history(
         found = search.chain(n_intentions, best, candidate_strength)
         if found > max(score, reference + CHAIN_GAIN):
             strength, score = candidate_strength, found
-    return HistoryChoice(best, strength, search.tried, score)
+    return HistoryChoice(best, strength, search.tried)
 
 
 class _Search:
@@ -190,8 +189,8 @@ class _Search:
         self.tried: list[dict[str, float]] = []
         self._longest = Contexts(train.n_states)
 
-    def screen(self, lengths: Sequence[int], backoffs: Sequence[float], gain: float) -> tuple[int, float, float]:
-        """Try every combination with one intention; return the best and its likelihood."""
+    def screen(self, lengths: Sequence[int], backoffs: Sequence[float], gain: float) -> tuple[int, float]:
+        """Try every combination with one intention; return the best."""
         best, length, backoff = -np.inf, int(lengths[0]), float(backoffs[0])
         for candidate in lengths:
             data, held_out, contexts = self._data(candidate)
@@ -203,7 +202,7 @@ class _Search:
                 self._remember(1, candidate, strength, score)
                 if score > best + (gain if candidate > length else 0.0):
                     best, length, backoff = score, int(candidate), float(strength)
-        return length, backoff, float(best)
+        return length, backoff
 
     def near(self, lengths: Sequence[int]) -> list[int]:
         """Lengths that the screen leaves: those whose best strength comes near the best of all."""

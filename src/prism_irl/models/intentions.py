@@ -285,7 +285,7 @@ class Intentions(Settings, FittedPair):  # noqa: D101
         if y is not None:
             self.motion_shape_ = y.shape[1], 0 if design is None else design.shape[2], demos.noise_blocks or ()
         self.valid_actions_ = demos.valid_actions
-        self.history_length_, self.backoff_, self.history_choice_ = chosen_history(self, demos)[:3]
+        self.history_length_, self.backoff_, self.history_choice_ = chosen_history(self, demos)
         self.contexts_ = demos.with_history(self.history_length_)
         self.accents_ = chosen_accents(self, demos)
         self.device_ = resolve_device(self.device)

@@ -30,7 +30,6 @@ SMOOTHING = 0.5
 """Pseudo-count of every action at every state, of habits, too: nothing is sure of what it has seen once."""
 LOOK = 5
 """Iterations between looks at the validation trajectories."""
-WINDOWS = (10, 25)
 
 
 @compiled()
