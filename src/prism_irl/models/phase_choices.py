@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SOME = 40_000
 """Steps that are looked at to find order, number and stability."""
-IN_ORDER, SHORT, PAIRS, TIMES = -0.35, 0.02, 60, 24
+IN_ORDER, SHORT, PAIRS, TIMES = -0.3, 0.02, 60, 24
 """Phases come in order where this is not above what time tells of them, minus how far their sequences differ
 (`order_shown`). Runs below a `SHORT` share of an episode are left out of its sequence, as many `PAIRS` of episodes are
 compared at most, and time is told by so many stretches of an episode."""

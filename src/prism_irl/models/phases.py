@@ -60,8 +60,8 @@ PART = 2**16
 """Steps that are labelled at a time."""
 BINS = 128
 """Bins of an episode at most: borders lie on them."""
-WEIGHTS = {"place": 18.0, "motion": 90.0, "switch": 30.0}
-MARKED = {"place": 6.0, "motion": 9.0, "switch": 900.0}
+WEIGHTS = {"place": 6.0, "motion": 30.0, "switch": 10.0}
+MARKED = {"place": 2.0, "motion": 3.0, "switch": 300.0}
 """Independent observations that an episode counts as, per block, where phases have an order: usually, and where a
 gripper marks phases."""
 PAUSE, TOGGLE = 3.0, 4.0
@@ -71,9 +71,9 @@ STEADY, NEAR = 0.5, 0.01
 read; and how far from such a change a border is near, as a share of the episode."""
 FREE_POWER, FREE_PLACE = 0.1, 0.7
 """Power of a step's evidence where phases come in any order, and the scale of places beside movements."""
-FLOOR, POOLED = 0.3, 0.7
-"""Least variance, and the share of the variance that all phases have in common where any order is possible."""
-LEAST_SPREAD = 0.065
+FLOOR, FREE_FLOOR, POOLED = 0.1, 0.3, 0.7
+"""Least variance, in order and in any order, and the share of it that all phases have in common in any order."""
+LEAST_SPREAD = 0.05
 """Spread of the length of a phase, as a share of its episode, at least."""
 
 
@@ -298,7 +298,7 @@ class Phases(IntentionModel):
     def _shape(self, moved: Moved, weights: FloatArray) -> Shape:
         """M-step of what tells phases apart."""
         free = self.order_ == "free"
-        shared = POOLED if free else 0.0
+        floor, shared = (FREE_FLOOR, POOLED) if free else (FLOOR, 0.0)
         total = weights.sum(0)[:, None] + 1e-9
         found = []
         for values, scale in ((moved.place, FREE_PLACE if free else 1.0), (moved.motion, 1.0)):
@@ -307,7 +307,7 @@ class Phases(IntentionModel):
             pooled = (total * variance).sum(0) / total.sum()
             variance = (total * variance + 5.0 * pooled) / (total + 5.0)
             variance = (1.0 - shared) * variance + shared * pooled
-            found += [mean, np.maximum(variance, FLOOR / scale**2)]
+            found += [mean, np.maximum(variance, floor / scale**2)]
         switch = np.clip((weights.T @ moved.switch + 1.0) / (total + 2.0), 0.05, 0.95)
         return Shape(found[0], found[1], found[2], found[3], switch)
 
