@@ -5,6 +5,7 @@ import pytest
 
 from prism_irl.cli.study import recognise
 from prism_irl.errors import InputError
+from prism_irl.robots import episodes
 from prism_irl.robots.arrays import HDF5Source
 from prism_irl.robots.continuous import is_dataset, read_dataset
 from prism_irl.robots.episodes import open_episodes
@@ -101,7 +102,10 @@ def test_pictures_are_cameras(aloha):
     assert frames[3][0][0, 0].tolist() == [3, 3, 3]
 
 
-def test_what_tells_a_file_from_another(robomimic):
+@pytest.mark.parametrize("whole", [1 << 26, 1 << 10])
+def test_what_tells_a_file_from_another(robomimic, monkeypatch, whole):
+    monkeypatch.setattr(episodes, "WHOLE", whole)  # a larger file is read in places, its end among them
+    monkeypatch.setattr(episodes, "SAMPLE", 1 << 6)
     before = open_episodes(robomimic).content()
     assert before == open_episodes(robomimic).content()
     content = robomimic.read_bytes()

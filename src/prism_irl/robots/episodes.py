@@ -34,7 +34,9 @@ STATE, ACTION = "observation.state", "action"
 """What the robot's own state and its commands are called in every dataset."""
 T = TypeVar("T")
 WHOLE = 64 << 20
-"""Bytes of a file that are read to tell whether it has changed."""
+"""Bytes up to which a file is read whole to tell whether it has changed."""
+SAMPLES, SAMPLE = 64, 1 << 16
+"""Places, and bytes at each, that are looked at in larger files."""
 
 
 class Skipped(NamedTuple):
@@ -222,14 +224,17 @@ class EpisodeSource(ABC):
         return {"kind": type(self).__name__, "name": self.folder.absolute().name, "n_episodes": self.n_episodes}
 
     def content(self) -> str:
-        """SHA-256 of the files: of all bytes of tables and metadata, and of the beginning of what is larger."""
+        """SHA-256 of the files: of all bytes of tables and metadata, and of samples of what is larger."""
         total = hashlib.sha256()
         found = {path for pattern in self.files for path in self.folder.glob(pattern) if path.is_file()}
         for path in sorted(found) if self.folder.is_dir() else [self.folder]:
-            name = path.relative_to(self.folder).as_posix()
-            total.update(f"{name}\0{path.stat().st_size}\0".encode("utf-8", "surrogateescape"))
+            size, name = path.stat().st_size, path.relative_to(self.folder).as_posix()
+            total.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+            places = [0] if size <= WHOLE else [size * i // SAMPLES for i in range(SAMPLES)] + [size - SAMPLE]
             with path.open("rb") as file:
-                total.update(file.read(WHOLE))
+                for place in places:
+                    file.seek(place)
+                    total.update(file.read(WHOLE if size <= WHOLE else SAMPLE))
         return total.hexdigest()
 
     def visit(self, work: Callable[[Episode], T], start: int = 0) -> Iterator[tuple[Episode, T]]:
