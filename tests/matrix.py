@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 WHERE = ROOT / "build" / "matrix"
 PYTHONS = ("3.11", "3.12", "3.13")
 EXTRAS = ("fast", "cluster", "data", "excel", "nwb", "interop")
-TOOLS = ("hmmlearn", "hypothesis", "nbclient", "ipykernel", "plotly", "pytest", "pytest-xdist")
+TOOLS = ("hmmlearn", "hypothesis", "nbclient", "ipykernel", "pytest", "pytest-xdist")
 """Of the extra test, what the tests themselves import: linters and browsers are the same everywhere."""
 USUAL = ("-n", "2", "-q", "-m", "not slow", "-W", "default")
 """Old libraries and new ones warn of one another; make test, with what is tested most, takes warnings for errors."""
