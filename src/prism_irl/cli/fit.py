@@ -7,15 +7,12 @@ import shlex
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prism_irl import halves, limits, storage
 from prism_irl.cli.options import ColumnOptions, Jobs, ModelOptions, WorldOptions, build_model, flag_of, given
 from prism_irl.cli.runs import RunFolder
 from prism_irl.errors import InputError, one_line
-
-if TYPE_CHECKING:
-    pass
 
 
 def fit(

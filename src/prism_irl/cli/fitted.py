@@ -230,7 +230,7 @@ def describe_and_write(
     kernel: Any = model
     if (
         inputs is not None and model.n_intentions > 1 and kernel.switching_.n_inputs
-    ):  # a logit; a network nobody can read
+    ):  # which of a network nobody can read
         from prism_irl.studies.intervals import leaving_curves
 
         ends = None if intervals is None else np.asarray(intervals["numbers"]["leaving"]["interval"], float)

@@ -399,8 +399,6 @@ def with_posterior(table: Table, labels: npt.ArrayLike, probabilities: npt.Array
 
 STATE, ACTION = "(no state)", "(no action)"
 """Columns that stand for tokens while a table without any is read."""
-
-
 KNOWN = (
     "{} is observed and done, so that what is done is known from what is seen, and its likelihood says nothing; give "
     "the command, such as the change to the next row, to --act."
@@ -437,12 +435,9 @@ def _continuous(
     y, y_names = _matrix(frame, done, "command")
     demos = replace(table.demonstrations, observations=x[table.order].astype(np.float32))
     demos = demos.with_commands(y[table.order], motion_names=y_names, observation_names=x_names)
-    notes = (
-        (*table.notes, KNOWN.format(", ".join(both)))
-        if (both := [name for name in done if name in seen])
-        else table.notes
-    )
-    return table._replace(demonstrations=demos, frame=frame, notes=notes)
+    both = [name for name in done if name in seen]
+    notes = (KNOWN.format(", ".join(both)),) if both else ()
+    return table._replace(demonstrations=demos, frame=frame, notes=(*table.notes, *notes))
 
 
 def _matrix(frame: pd.DataFrame, names: Sequence[str], what: str) -> tuple[npt.NDArray[np.float64], tuple[str, ...]]:
@@ -566,7 +561,8 @@ def write_segments(table: Table, labels: npt.NDArray[Any], probabilities: npt.ND
     def write(file: IO[bytes]) -> None:
         first = 0  # a trajectory whose rows have something in every column: one with a label where there is one
         if demos.partial_labels is not None:
-            first = int(demos.trajectory_index[np.argmax(demos.partial_labels >= 0)])
+            known = int(np.argmax(demos.partial_labels >= 0))
+            first = int(np.searchsorted(demos.offsets, known, side="right")) - 1
         schema = pa.Schema.from_pandas(next(frames(demos.subset([first]))), preserve_index=False)
         with pq.ParquetWriter(file, schema) as writer:
             for frame in frames(demos):
