@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from prism_irl.data.demonstrations import Demonstrations
 from prism_irl.errors import InputError
 from prism_irl.labels import label_accuracy
+from prism_irl.models import phase_choices
 from prism_irl.models.describe import em_course
 from prism_irl.models.intentions import Intentions
 from prism_irl.models.phase_choices import sequence_distance, told_by_time
@@ -223,6 +224,14 @@ def test_the_number_of_phases_is_found_where_nobody_gives_one():
     assert em_course(model)["rise"] is not None
     with pytest.raises(InputError, match="One episode does not say"):
         Phases().fit(demonstrations("drawer", 1))
+
+
+def test_episodes_that_are_long_are_compared_all_the_same(monkeypatch):
+    demos = demonstrations("stack", 8)
+    monkeypatch.setattr(phase_choices, "SOME", 10)
+    model = Phases(n_intentions=4).fit(demos)
+    assert np.isfinite(model.in_order_).all()
+    assert model.stability(demos) is not None
 
 
 def test_a_lamp_that_is_switched_on_at_any_time_is_not_read():

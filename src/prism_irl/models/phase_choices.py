@@ -32,8 +32,8 @@ from prism_irl.models.choices import left_out
 if TYPE_CHECKING:
     from prism_irl.models.phases import Order, Phases
 
-SOME = 40_000
-"""Steps that are looked at to find order, number and stability."""
+SOME, FEW = 40_000, 4
+"""Steps that are looked at to find order, number and stability, and episodes at least."""
 IN_ORDER, SHORT, PAIRS, TIMES = -0.3, 0.02, 60, 24
 """Phases come in order where this is not above what time tells of them, minus how far their sequences differ
 (`order_shown`). Runs below a `SHORT` share of an episode are left out of its sequence, as many `PAIRS` of episodes are
@@ -94,7 +94,7 @@ def order_shown(model: Phases, demos: Demonstrations) -> FloatArray:
     The last two are edits that turn one sequence into another, and the spread of their lengths, as shares of a length.
     """
     part = replace(demos, partial_labels=None, partial_label_names=None)
-    part = part.subset(some_trajectories(part, SOME, model.seed))
+    part = _some(part, model.seed)
     labels = model.another(model.n_intentions, "free", n_starts=2).fit(part).predict(part)
     return np.array([told_by_time(labels, part.offsets), *sequence_distance(labels, part.offsets)])
 
@@ -135,7 +135,7 @@ def _edits(one: Sequence[int], two: Sequence[int]) -> int:
 def number(model: Phases, demos: Demonstrations) -> tuple[int, Ordering]:
     """The number on which fits to halves of the episodes agree best, a usual one if in doubt, and their order."""
     part = replace(demos, partial_labels=None, partial_label_names=None)
-    part = part.subset(some_trajectories(part, SOME, model.seed))
+    part = _some(part, model.seed)
     if len(part) < 2:
         raise InputError("One episode does not say how many phases there are; give their number (--intentions).")
     found = ordering(model.another(USUAL, model.order), part)
@@ -176,8 +176,8 @@ def learn_by_choice(model: Phases, demos: Demonstrations) -> None:
 
 def stability(model: Phases, demos: Demonstrations) -> dict[str, Any] | None:
     """As `Phases.stability`."""
-    part = demos.subset(some_trajectories(demos, SOME, model.seed))
-    if len(part) < 4 or model.n_intentions < 2:
+    part = _some(demos, model.seed)
+    if len(part) < FEW or model.n_intentions < 2:
         return None
     bare, K = replace(part, partial_labels=None, partial_label_names=None), model.n_intentions
     own, halves = model.predict(part), []
@@ -193,6 +193,12 @@ def stability(model: Phases, demos: Demonstrations) -> dict[str, Any] | None:
         "halves_agreement": float(ari(first, second)),
         "halves_by_phase": (both / np.maximum(either, 1)).tolist(),
     }
+
+
+def _some(demos: Demonstrations, seed: int) -> Demonstrations:
+    """Episodes of about `SOME` steps, `FEW` of them at least where there are as many."""
+    most = max(SOME, FEW * int(demos.lengths.max()))
+    return demos.subset(some_trajectories(demos, most, seed))
 
 
 def known_steps(demos: Demonstrations) -> IntArray:
