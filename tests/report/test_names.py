@@ -21,11 +21,18 @@ def posterior(order: list[int]) -> np.ndarray:
     return 0.9 * np.eye(len(order))[np.array(order)[truth]] + 0.1 / len(order)
 
 
+def rows(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    """What was observed."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"state": rng.integers(9, size=n), "labels": ["known", None] * (n // 2)})
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     p = pd.DataFrame(posterior([0, 1, 2, 3]), columns=[f"p_{k}" for k in range(4)])
-    p.to_parquet(tmp_path / "segments.parquet")
-    files = {"config.json": {"data": {"sha256": "a"}}, "metrics.json": {"n_intentions": 4}}
+    added = pd.DataFrame({"intention": p.to_numpy().argmax(1)})
+    pd.concat([rows(), added, p], axis=1).to_parquet(tmp_path / "segments.parquet")
+    files = {"metrics.json": {"n_intentions": 4}}
     for file, value in {**files, "names.json": {"names": NAMES}}.items():
         (tmp_path / file).write_text(json.dumps(value))
     return tmp_path
@@ -33,14 +40,14 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2], [1, 2, 3, 0]])
 def test_names_follow_any_renumbering(run: Path, order: list[int]) -> None:
-    found, notes = carry_names(run, "a", posterior(order))
+    found, notes = carry_names(run, rows().drop(columns="labels"), posterior(order))
     assert [found[k] for k in order] == NAMES
     assert notes == []
 
 
 def test_names_of_other_data_are_lost_and_said(run: Path) -> None:
     (run / "names.json").write_text('{"names": ["water", "intention 1", "intention 2", "intention 3"]}')
-    for data, p in (("b", posterior([0, 1, 2, 3])), ("a", posterior([0, 1, 2, 3])[:-1])):
+    for data, p in ((rows(seed=1), posterior([0, 1, 2, 3])), (rows()[:-1], posterior([0, 1, 2, 3])[:-1])):
         found, notes = carry_names(run, data, p)
         assert found == [f"intention {k}" for k in range(4)]
         assert len(notes) == 1
@@ -50,8 +57,6 @@ def test_names_of_other_data_are_lost_and_said(run: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("config.json", b"[1]"),
-        ("config.json", b'{"data": [1]}'),
         ("metrics.json", b'{"n_intentions": Infinity}'),
         ("metrics.json", b"[]"),
         ("segments.parquet", b"PAR1 and nothing"),

@@ -33,7 +33,7 @@ from prism_irl.models.describe import describe
 from prism_irl.models.registry import load
 from prism_irl.models.reporting import write_run
 from prism_irl.report.names import FILE as NAMES
-from prism_irl.report.names import carry_names, default_names, names_in, told_names
+from prism_irl.report.names import carry_names, default_names, names_in, split, told_names
 
 # -- new data, in the language of a fit --------------------------------------------------------------------------------
 
@@ -259,9 +259,9 @@ def _names(before: Path, result: FitResult) -> list[str]:
         return called
     if not (before / NAMES).is_file():
         return default_names(K)
-    rows = with_posterior(result.table, found.labels, found.probabilities).iloc[:, -K:].to_numpy(np.float64)
     try:
-        names, notes = carry_names(before, result.demos.checksum(), rows)
+        rows = split(with_posterior(result.table, found.labels, found.probabilities), K)
+        names, notes = carry_names(before, *rows)
     except InputError:  # an earlier fit that cannot be read
         return default_names(K)
     for note in notes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ import numpy.typing as npt
 from prism_irl import storage
 from prism_irl.checked import BROKEN
 from prism_irl.errors import InputError, brief
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "names.json"
 MAX_NAME = 80  # characters
@@ -79,36 +83,43 @@ SEGMENTS = "segments.parquet"
 ALIKE = 0.5  # less than this, and a name does not follow
 
 
-def segmentation(run: Path) -> tuple[str, npt.NDArray[np.float64]]:
-    """Checksum of the data of a run, and the probabilities of its intentions in the order of its rows, (n, K)."""
+def segmentation(run: Path) -> tuple[pd.DataFrame, npt.NDArray[np.float64]]:
+    """Rows of the data of a run without what the fit added, and the probabilities of its intentions, (n, K)."""
     if not (run / SEGMENTS).is_file():
         raise InputError(f"{run} has no {SEGMENTS}; give the folder of a fit.")
     try:
         from prism_irl.data.files import read_table_file  # here, because pages and figures need no tables
 
         n = int(storage.read_object(run / "metrics.json")["n_intentions"])
-        found = read_table_file(run / SEGMENTS).iloc[:, -n:].to_numpy(np.float64)
-        if found.shape[1] != n or not np.isfinite(found).all():
-            raise ValueError("its last columns are no probabilities")
-        return str(storage.read_object(run / "config.json")["data"]["sha256"]), found
+        return split(read_table_file(run / SEGMENTS), n)
     except BROKEN as error:
         raise InputError(
             f"{run} holds no segmentation that can be compared ({brief(error)}); give the folder of a fit."
         ) from None
 
 
-def carry_names(old: Path, data: str, posterior: npt.NDArray[np.float64]) -> tuple[list[str], list[str]]:
+def split(segments: pd.DataFrame, n_intentions: int) -> tuple[pd.DataFrame, npt.NDArray[np.float64]]:
+    """The data of a segmented table, and its last columns, the probabilities of intentions, (n, K)."""
+    found = segments.iloc[:, -n_intentions:].to_numpy(np.float64)
+    if found.shape[1] != n_intentions or not np.isfinite(found).all():
+        raise ValueError("its last columns are no probabilities")
+    return segments.iloc[:, : -n_intentions - 1], found
+
+
+def carry_names(old: Path, data: pd.DataFrame, posterior: npt.NDArray[np.float64]) -> tuple[list[str], list[str]]:
     """Names of the intentions of another fit, each from the intention of ``old`` that it overlaps most.
 
-    ``data`` is the checksum of what was fitted, ``posterior`` (n, K) has its rows; behind the names there is a note for
-    each of the old ones that is lost, as all are where the data are others.
+    ``data`` are the rows that were fitted, ``posterior`` (n, K) belongs to them; behind the names there is a note for
+    each of the old ones that is lost, as all are where the data are others. Labels may have come or gone.
     """
     from scipy.optimize import linear_sum_assignment  # here, because few runs replace one with names
 
-    (same, p), q = segmentation(old), posterior
+    (before_data, p), q = segmentation(old), posterior
     K, J = q.shape[1], p.shape[1]
+    both = [name for name in before_data if name in data]
+    same = len(p) == len(q) and len(both) > 0
     alike = np.zeros((J, K))
-    if same == data and len(p) == len(q):
+    if same and all(before_data[name].astype(str).tolist() == data[name].astype(str).tolist() for name in both):
         alike = 2 * (p.T @ q) / np.maximum(p.sum(axis=0)[:, None] + q.sum(axis=0), 1e-12)
     names, notes, before = default_names(K), [], names_in(old, J) or default_names(J)
     for j, k in zip(*linear_sum_assignment(-alike), strict=True):
