@@ -14,6 +14,7 @@ from prism_irl.mdp import MDP
 from prism_irl.models.describe import describe
 from prism_irl.models.intentions import Intentions
 from prism_irl.rewards.detours import FAR, Detours
+from prism_irl.rewards.place_search import SETTINGS, LeftOut
 from prism_irl.worlds.samples import mouse
 from support import one_sentence
 
@@ -257,6 +258,17 @@ def test_places_that_are_wanted_at_once_are_one_intention(tmp_path):
     assert again.goals_ == model.goals_
     np.testing.assert_allclose(again.predict_proba(demos), model.predict_proba(demos))
     np.testing.assert_allclose(again.rewards_, model.rewards_)
+
+
+def test_nobody_roams_where_no_goal_is_left():
+    demos, detours = errands(9, seed=1), Detours(MDP.from_dense(grid()), np.arange(WIDTH**2))
+    parts = LeftOut(demos, detours, 0.02, 0, each=5.0)
+    search, steps, _ = parts.folds[0]
+    found = search.run(np.unique(demos.states), steps, SETTINGS[0], 2)[0]
+    roaming = search.wander(search.order(found, steps, reminds=False), steps, instead=False)
+    alone = search.eliminate(roaming, steps, learns=True, single=True)[-1]
+    assert alone.goals.tolist() == [detours.n_places]
+    assert not parts.roams([alone] * 3)
 
 
 def test_trajectories_that_end_at_the_goal_say_which_it_was():

@@ -632,7 +632,7 @@ class LeftOut:
         steps = sum(
             search.believe(one, own).counts.sum(0) for one, (search, own, _) in zip(goals, self.folds, strict=True)
         )
-        return lasts and bool(steps[-1] > OFTEN * steps[:-1].mean())
+        return lasts and len(steps) > 1 and bool(steps[-1] > OFTEN * steps[:-1].mean())
 
 
 class Extras(NamedTuple):
