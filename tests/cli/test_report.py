@@ -78,6 +78,21 @@ def test_names_stay_with_the_run(folder: Path) -> None:
         assert prism("segment", run, "a.csv", "--out", f"{run}.csv", cwd=folder).returncode == 0
         assert (pd.read_csv(folder / f"{run}.csv")["intention_name"] == labels["intention_name"]).mean() > 0.8
 
+    # What else a fit reads of the same steps does not matter; a fit of other steps keeps the names that it has.
+    rows = pd.read_csv(folder / "a.csv")
+    rows["note"] = rows["state"].map({3: "here"})  # empty cells are the same in every file
+    rows.assign(animal=rows["trajectory"] % 2).to_csv(folder / "animals.csv", index=False)
+    for further in ((), ("--group", "animal")):
+        again = prism("fit", "animals.csv", *FIT, *further, "--out", "run", "--overwrite", cwd=folder)
+        assert again.returncode == 0, again.stderr
+    assert "go home" in (folder / "run" / "names.json").read_text()
+    rows[rows["trajectory"] > 3].to_csv(folder / "fewer.csv", index=False)
+    assert prism("fit", "fewer.csv", *FIT, "--out", "fewer", cwd=folder).returncode == 0
+    assert prism("names", "fewer", "left,right", cwd=folder).returncode == 0
+    refused = prism("names", "fewer", "--like", "run", cwd=folder)
+    assert (refused.returncode, "was fitted to other data" in refused.stderr) == (2, True)
+    assert json.loads((folder / "fewer" / "names.json").read_text())["names"] == ["left", "right"]
+
 
 def test_a_file_of_names_that_was_put_there_is_read_by_the_report(folder: Path) -> None:
     (folder / "run" / "names.json").write_text((folder / "names.json").read_text())

@@ -111,7 +111,7 @@ def names(
     from prism_irl import storage
     from prism_irl.cli.printing import print_json
     from prism_irl.cli.runs import adding
-    from prism_irl.report.names import carry_names, check_names, names_in, read_names, segmentation, write_names
+    from prism_irl.report import names as files
 
     if file is not None and like is not None:
         raise InputError("A file and --like both give names; pass one of them.")
@@ -121,20 +121,23 @@ def names(
     if not isinstance(n, int) or n < 1:
         raise InputError(f"{run} is no fit and has no intentions to name; give the folder that a fit wrote.")
     if file is None and like is None:
-        found = names_in(run, n) or []
+        found = files.names_in(run, n) or []
         print_json({"names": found}) if common.json else print(
             "\n".join(found) or "Nobody has named the intentions yet."
         )
         return
     notes: list[str] = []
     if like is not None:
-        given, notes = carry_names(like, *segmentation(run))
+        rows, posterior = files.segmentation(run)
+        if not files.same_rows(files.segmentation(like)[0], rows):
+            raise InputError(f"{like} was fitted to other data than {run}, and nothing can be compared; type names.")
+        given, notes = files.carry_names(like, rows, posterior)
     else:
         assert file is not None
         typed = Path(file).suffix != ".json" and not Path(file).is_file()
-        given = check_names(file.split(","), n, "what was typed") if typed else read_names(Path(file), n)
+        given = files.check_names(file.split(","), n, "what was typed") if typed else files.read_names(Path(file), n)
     with adding(run):
-        write_names(run, given)
+        files.write_names(run, given)
         path = write_again(run)
     for note in notes:
         print(note)

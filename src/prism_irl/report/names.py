@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +106,16 @@ def split(segments: pd.DataFrame, n_intentions: int) -> tuple[pd.DataFrame, npt.
     return segments.iloc[:, : -n_intentions - 1], found
 
 
+def same_rows(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    """Whether two tables have the same cells in all columns that both have."""
+
+    def cells(column: pd.Series[Any]) -> list[str]:  # one that is empty is another value in each kind of file
+        return list(np.where(column.isna(), "", column.astype(str)))
+
+    both = [name for name in one if name in other]
+    return len(one) == len(other) and len(both) > 0 and all(cells(one[name]) == cells(other[name]) for name in both)
+
+
 def carry_names(old: Path, data: pd.DataFrame, posterior: npt.NDArray[np.float64]) -> tuple[list[str], list[str]]:
     """Names of the intentions of another fit, each from the intention of ``old`` that it overlaps most.
 
@@ -116,10 +126,8 @@ def carry_names(old: Path, data: pd.DataFrame, posterior: npt.NDArray[np.float64
 
     (before_data, p), q = segmentation(old), posterior
     K, J = q.shape[1], p.shape[1]
-    both = [name for name in before_data if name in data]
-    same = len(p) == len(q) and len(both) > 0
     alike = np.zeros((J, K))
-    if same and all(before_data[name].astype(str).tolist() == data[name].astype(str).tolist() for name in both):
+    if same_rows(before_data, data):
         alike = 2 * (p.T @ q) / np.maximum(p.sum(axis=0)[:, None] + q.sum(axis=0), 1e-12)
     names, notes, before = default_names(K), [], names_in(old, J) or default_names(J)
     for j, k in zip(*linear_sum_assignment(-alike), strict=True):
