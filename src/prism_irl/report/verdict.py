@@ -476,7 +476,7 @@ def headline(found: Mapping[str, Any]) -> str:
 def sentences(found: Mapping[str, Any]) -> list[Finding]:
     """The outcome of the test: what it says first, then each question, then how sure the labels are."""
     level: Level = "good" if found.get("found") else "bad" if found.get("decided", True) else "warning"
-    findings = [Finding(level, say("evidence", found=found, headline=headline(found)))]
+    findings = [Finding(level, say("evidence", found=found, headline=headline(found), poor=POOR_AGREEMENT))]
     if not found.get("decided", True):
         least, made = number(found.get("least_surrogates")) or 0, number(found.get("surrogates")) or 0
         seconds = number(found.get("seconds_for_999"))
