@@ -85,7 +85,7 @@ def expected_counts(
     ``places`` (n,): of each step, for reminders.
     """
     none = np.zeros((0, table.shape[1]))
-    given = *_arrays(chain, places), table, rows, at, offsets
+    given = *_arrays(chain, places), table, rows, at, np.arange(table.shape[1]), offsets
 
     def part(first: int, last: int) -> Any:
         counts = np.zeros_like(table)
@@ -105,12 +105,17 @@ def beliefs(
     places: IntArray | None = None,
     *,
     online: bool = True,
+    targets: IntArray | None = None,
 ) -> Expected:
-    """E-step from probabilities of every step up to a factor (n, K), with beliefs about every step."""
+    """E-step from probabilities of every step up to a factor (n, K), with beliefs about every step.
+
+    ``targets`` (K,): what ``at`` calls the place of each intention, where several have the same one.
+    """
     n, K = emission.shape
     counts, log_likelihood = np.zeros((n, K)), np.zeros(n)
     filtered, predicted = (np.zeros((n if online else 0, K)) for _ in range(2))
-    given = *_arrays(chain, places), emission, np.arange(n), at, offsets
+    targets = np.arange(K) if targets is None else targets
+    given = *_arrays(chain, places), emission, np.arange(n), at, targets, offsets
     found = _parts(lambda *part: _sweep(*given, *part, counts, filtered, predicted, log_likelihood), emission, offsets)
     first, onward, left, stayed, _, reminded = (sum(one) for one in zip(*found, strict=True))
     return Expected(counts, first, onward, left, stayed, log_likelihood, filtered, predicted, reminded)
@@ -171,21 +176,22 @@ def _parts(run: Callable[[int, int], Any], table: FloatArray, offsets: IntArray)
 
 
 @compiled(inline="always")
-def _at(leaving: Any, rates: Any, u: int, v: int) -> None:
+def _at(leaving: Any, rates: Any, targets: Any, u: int, v: int) -> None:
     """Rates of leaving between a step at the place of u and the next at that of v; −1 where there is none."""
-    if u >= 0:
-        rates[u] = leaving[u, 2 if u == v else 3]
-    if v >= 0 and v != u:
-        rates[v] = leaving[v, 1]
+    if u >= 0 or v >= 0:
+        for k in range(len(rates)):
+            if targets[k] == u:
+                rates[k] = leaving[k, 2 if u == v else 3]
+            elif targets[k] == v:
+                rates[k] = leaving[k, 1]
 
 
 @compiled(inline="always")
 def _away(leaving: Any, rates: Any, u: int, v: int) -> None:
     """Undo `_at`."""
-    if u >= 0:
-        rates[u] = leaving[u, 0]
-    if v >= 0:
-        rates[v] = leaving[v, 0]
+    if u >= 0 or v >= 0:
+        for k in range(len(rates)):
+            rates[k] = leaving[k, 0]
 
 
 @compiled()
@@ -198,6 +204,7 @@ def _sweep(
     table: Any,
     rows: Any,
     at: Any,
+    targets: Any,
     offsets: Any,
     begin: int,
     end: int,
@@ -226,7 +233,7 @@ def _sweep(
                     x[k] = initial[k]
             else:
                 u, v = at[o + t - 1], at[o + t]
-                _at(leaving, rates, u, v)
+                _at(leaving, rates, targets, u, v)
                 if J == 1:
                     m = 0.0
                     for k in range(K):
@@ -271,7 +278,7 @@ def _sweep(
         for t in range(T - 2, -1, -1):
             e = table[rows[o + t + 1]]
             u, v = at[o + t], at[o + t + 1]
-            _at(leaving, rates, u, v)
+            _at(leaving, rates, targets, u, v)
             for k in range(K):
                 x[k] = e[k] * b[k]
             if reminds:  # x becomes the likelihood of what comes, as far as the place does not bring it about
@@ -306,9 +313,9 @@ def _sweep(
                     for h in range(K):
                         draws[k, h] += share * onward[k, h] * x[h]
                 kind = 0
-                if u == k:
+                if u == targets[k]:
                     kind = 2 if u == v else 3
-                elif v == k:
+                elif v == targets[k]:
                     kind = 1
                 left[k, kind] += gone
                 stayed[k, kind] += here - gone

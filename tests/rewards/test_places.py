@@ -31,18 +31,25 @@ def grid() -> np.ndarray:
     return P
 
 
-def errands(n: int, seed: int, length: int = 60, cues: dict[int, int] | None = None) -> Demonstrations:
-    """Somebody who walks to three goals, each time to another one than before, unless a place reminds of one."""
+def errands(
+    n: int, seed: int, length: int = 60, cues: dict[int, int] | None = None, in_turn: bool = False
+) -> Demonstrations:
+    """Somebody who walks to three goals, each time to another one than before, unless a place reminds of one.
+
+    ``in_turn``: to the one that was left alone for longest.
+    """
     P, rng = grid(), np.random.default_rng(seed)
     gaps = Detours(MDP.from_dense(P), np.arange(WIDTH**2)).gaps[list(GOALS)]
     states, actions, labels = (np.zeros((n, length), int) for _ in range(3))
     for i in range(n):
-        s, z = rng.integers(WIDTH**2), rng.integers(3)
+        s, z, last = rng.integers(WIDTH**2), rng.integers(3), -1
         for t in range(length):
             p = np.exp(-2.0 * gaps[z, s])
             a = rng.choice(4, p=p / p.sum())
             states[i, t], actions[i, t], labels[i, t] = s, a, z
-            z = rng.choice([k for k in range(3) if k != z]) if s == GOALS[z] else (cues or {}).get(s, z)
+            before, last = last, z if s == GOALS[z] else last
+            left = {z, before} if in_turn else {z}
+            z = rng.choice([k for k in range(3) if k not in left]) if s == GOALS[z] else (cues or {}).get(s, z)
             s = P[s, a].argmax()
     return Demonstrations.from_arrays(states, actions, labels=labels, n_states=WIDTH**2, n_actions=4)
 
@@ -89,6 +96,21 @@ def test_places_that_remind_of_a_goal_are_found():
     stream = model.filter()
     steps = [stream.step(int(s), int(a)) for s, a in zip(own.states, own.actions, strict=True)]
     np.testing.assert_allclose(np.array(steps), model.filter_proba(own), atol=1e-8)
+
+
+def test_goals_in_turn_depend_on_the_last_two():
+    demos = errands(60, seed=3, in_turn=True)
+    model = Intentions(switching="arrival", rewards="places").fit(demos)
+    order = np.array([GOALS.index(goal) for goal in model.rewards_model_.goals])
+    explained = model.log_likelihood(demos)
+    after = model.switching_.after
+    assert min(after[i, j, 3 - i - j] for i in range(3) for j in range(3) if i != j) > 0.9
+    proba = model.action_proba(demos)
+    chosen = np.log(proba[np.arange(demos.n_steps), demos.actions])
+    np.testing.assert_allclose(chosen, explained, rtol=1e-5)
+    assert np.mean(order[model.decode(demos)] == demos.labels) > 0.95
+    after[...] = model.switching_.onward
+    assert explained.mean() > model.log_likelihood(demos).mean() + 0.02
 
 
 def test_goals_come_back_over_resampled_trajectories(fitted):

@@ -4,7 +4,8 @@
 
 where l_j is one of four rates, as the agent is away from the place of j, enters it, stays there or leaves it
 (`prism_irl.renewal`). All rates are shared by the goals, so that rare goals have them, too; the next goal depends on
-the one that ended as far as there is evidence for it: B_j shrinks towards the weights of all. Where left-out
+the one that ended, and on the one before that, as far as there is evidence for it: B_ij shrinks towards B_j, and B_j
+towards the weights of all. Needs that grow ask for both, since what was just served comes last. Where left-out
 trajectories ask for it, places also remind of intentions, whatever the present one. Both passes are compiled; the
 M-step is in closed form. An intention whose trips go to any of many places is as many hidden ones, each drawn as often
 as the others (`ArrivalChain.expanded`), whose beliefs are summed.
@@ -45,6 +46,12 @@ if TYPE_CHECKING:
     from prism_irl.switching.markov import MarkovChain
 
 
+MOST_IN_TURN = 6
+"""Intentions at most whose order reaches two back: the passes go over pairs of them."""
+TURN_PRIORS = 5.0, 20.0, 80.0, 1e6
+"""Draws that the order after one goal may be worth in that after two; the likeliest is taken."""
+
+
 class ArrivalChain(ArrayChain):
     """Intentions that end on arrival.
 
@@ -52,10 +59,12 @@ class ArrivalChain(ArrayChain):
     ----------
     begin : (K,), P(z_1=k)
     onward : (K, K), the goal after each goal
+    after : (K, K, K), the goal after each two goals; (0, K, K) where only the last one counts
     rates : (K, 4), probabilities of ending: elsewhere, on entering the place, while staying there, on leaving it; all
         goals share theirs, and an intention without a place has its own
     ends : (G, S), ones where each intention is reached, or each hidden one; G = K unless one has several places
-    owner : (G,), the intention that each hidden one belongs to
+    owner : (G,), the intention that each hidden one belongs to; with ``after`` the hidden ones are pairs of the
+        intention before and the present one
     tilt : (G, S, A), policies of hidden ones over those of their intentions; one number where there are none
     place : (S,), the place of every state
     last : (2,), how often a step is the last of its trajectory, away from the place of the intention and at it
@@ -69,6 +78,7 @@ class ArrivalChain(ArrayChain):
         self.n_intentions = n_intentions
         self.begin: FloatArray = np.full(n_intentions, 1.0 / n_intentions)
         self.onward: FloatArray = np.full((n_intentions, n_intentions), 1.0 / n_intentions)
+        self.after: FloatArray = np.zeros((0, n_intentions, n_intentions))
         self.rates: FloatArray = np.tile([0.05, 0.5, 0.5, 0.5], (n_intentions, 1))
         self.ends: FloatArray = np.zeros((n_intentions, len(place)))
         self.owner: IntArray = np.arange(n_intentions)
@@ -84,6 +94,7 @@ class ArrivalChain(ArrayChain):
         return {
             "initial": self.begin,
             "onward": self.onward,
+            "after": self.after,
             "rates": self.rates,
             "ends": self.ends,
             "reminders": self.reminders,
@@ -96,14 +107,20 @@ class ArrivalChain(ArrayChain):
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Undo `state`."""
         own = self.state()
-        state = {"owner": self.owner, "tilt": self.tilt, "last": self.last, **state}  # which earlier versions lack
+        earlier = {"owner": self.owner, "tilt": self.tilt, "last": self.last, "after": self.after[:0]}
+        state = earlier | dict(state)  # which earlier versions lack
         G, S = np.shape(state["owner"])[:1], len(self.place)
         if own["owner"].shape != G:
             self.owner, self.ends = np.zeros(G, np.int64), np.zeros((*G, S))
-            self.tilt = np.ones((*G, S, *np.shape(state["tilt"])[2:]))
+        if own["after"].shape != np.shape(state["after"]):
+            self.after = np.full((self.n_intentions,) * 3, 1.0 / self.n_intentions)[: len(state["after"])]
+        if own["tilt"].shape != np.shape(state["tilt"]) and np.shape(state["tilt"])[:2] in ((1, 1), (*G, S)):
+            self.tilt = np.ones(np.shape(state["tilt"]))
         super().load_state(state)
         checked.ids("places", self.place, len(self.place))
         checked.ids("owners", self.owner, self.n_intentions)
+        if len(self.after):
+            checked.distributions("after", self.after)
 
     def take_over(self, chain: MarkovChain) -> None:
         """Begin with the first intentions of a Markov chain, and with its order of them."""
@@ -119,6 +136,10 @@ class ArrivalChain(ArrayChain):
         self.ends = ends.at
         if ends.owner is not None and ends.tilt is not None:
             self.owner, self.tilt = ends.owner, ends.tilt
+        elif 2 < self.n_intentions <= MOST_IN_TURN:
+            self.after = np.tile(self.onward.mean(axis=0), (self.n_intentions, self.n_intentions, 1))
+            self.owner = np.tile(np.arange(self.n_intentions), self.n_intentions)
+            self.ends = self.ends[self.owner]
         if ends.reminders is not None:
             self.reminders[: len(ends.reminders)] = ends.reminders
 
@@ -129,12 +150,19 @@ class ArrivalChain(ArrayChain):
         chain, owner = ArrivalChain(len(self.owner), self.place), self.owner
         share = 1.0 / np.bincount(owner)[owner]
         chain.begin, chain.onward = self.begin[owner] * share, self.onward[owner][:, owner] * share
+        if len(self.after):
+            pairs = np.arange(len(owner)).reshape(self.n_intentions, -1)
+            chain.onward = np.zeros_like(chain.onward)
+            for now, found in enumerate(np.swapaxes(self.after, 0, 1)):
+                chain.onward[np.ix_(pairs[:, now], pairs[now])] = found
         chain.rates, chain.ends, chain.reminders = self.rates[owner], self.ends, self.reminders[:, owner] * share
         chain.last = self.last
         return chain.to(self.device)
 
     def _tilted(self, log_emission: Any, states: Any, actions: Any) -> Any:
         """Emissions (…, G) of hidden intentions from those of their own (…, K) at states and actions (…)."""
+        if self.tilt.size == 1:
+            return log_emission[..., self.owner]
         S = self.tilt.shape[1] - 1
         known = np.minimum(as_array(states), S), as_array(actions)
         with np.errstate(divide="ignore"):
@@ -148,7 +176,7 @@ class ArrivalChain(ArrayChain):
     @property
     def reached(self) -> FloatArray:
         """States at which each intention is reached, (K, S)."""
-        return self._summed(self.ends, 0) if len(self.owner) > self.n_intentions else self.ends
+        return np.minimum(self._summed(self.ends, 0), 1.0) if len(self.owner) > self.n_intentions else self.ends
 
     def _summed(self, values: Any, axis: int = -1) -> Any:
         """Of hidden intentions along an axis, those of their own."""
@@ -173,6 +201,12 @@ class ArrivalChain(ArrayChain):
         found: IntArray = known[np.minimum(data.demos.states.astype(np.int64), len(owner))]
         return found
 
+    @property
+    def _targets(self) -> IntArray:
+        """What `_at` calls the place of each intention, (K,)."""
+        first = self.ends.argmax(axis=0)[self.ends.argmax(axis=1)]
+        return np.where(self.ends.any(axis=1), first, np.arange(len(self.ends)))
+
     def _places(self, data: Prepared) -> IntArray:
         """The place of each step, (n,); a state without a name is taken for the last one."""
         found: IntArray = self.place[np.minimum(data.demos.states.astype(np.int64), len(self.place) - 1)]
@@ -184,17 +218,17 @@ class ArrivalChain(ArrayChain):
         top[~np.isfinite(top)] = 0.0
         emission = np.exp(logs - top[:, None])
         steps = self._at(data), data.demos.offsets, self._places(data)
-        found = beliefs(self._renewal, emission, *steps, online=online)
+        found = beliefs(self._renewal, emission, *steps, online=online, targets=self._targets)
         found = found._replace(log_likelihood=found.log_likelihood + top)
         if self.last[0] == self.last[1]:
             return found
         # Where trajectories end is known to who looks back, and no part of what is predicted.
-        ends = self.last[(steps[0][:, None] == np.arange(emission.shape[1])).astype(np.int64)]
+        ends = self.last[(steps[0][:, None] == self._targets).astype(np.int64)]
         closes = np.zeros(len(emission), bool)
         closes[data.demos.offsets[1:] - 1] = True
         emission *= np.where(closes[:, None], ends, 1.0 - ends)
         known = "log_likelihood", "filtered", "predicted"
-        back = beliefs(self._renewal, emission, *steps, online=False)
+        back = beliefs(self._renewal, emission, *steps, online=False, targets=self._targets)
         return back._replace(**{name: getattr(found, name) for name in known})
 
     def expectation(self, data: Prepared, log_emission: Any, *, online: bool = True) -> Posterior:
@@ -208,13 +242,16 @@ class ArrivalChain(ArrayChain):
             known = {"visits": stats["visits"], "closed": stats["closed"], "reminded": self._summed(stats["reminded"])}
             known |= {name: self._summed(stats[name], 0) for name in ("first", "left", "stayed")}
             known["onward"] = self._summed(self._summed(stats["onward"]), 0)
+            if len(self.after):
+                pairs = stats["onward"].reshape((self.n_intentions,) * 4)
+                known["after"] = np.einsum("ijjk->ijk", pairs)
             pairs = self._summed(self._summed(moves), 0)
             own = (self._summed(hidden.responsibilities), self._summed(hidden.predicted), self._summed(hidden.filtered))
             return Posterior(*own, hidden.log_likelihood, pairs, Stats(**known))
         found = self._pass(data, log_emission, online=online)
         stays = np.diag(found.stayed.sum(axis=1))
         here = self._at(data)
-        at = np.where(here >= 0, found.counts[np.arange(len(here)), here], 0.0)
+        at = (found.counts * (here[:, None] == self._targets)).sum(axis=1)
         closed = np.array([[1.0 - part.mean(), part.mean()] for part in (at[data.demos.offsets[1:] - 1], at)])
         return Posterior(
             found.counts,
@@ -248,6 +285,10 @@ class ArrivalChain(ArrayChain):
         self.begin[...] = first / first.sum()
         after = stats["onward"] + ORDER_PRIOR * weights
         self.onward[...] = after / after.sum(-1, keepdims=True)
+        if len(self.after):
+            self.after[...] = max(
+                (in_turn(stats["after"], self.onward, m) for m in TURN_PRIORS), key=lambda one: one[0]
+            )[1]
         if self.reminders.any():
             self.reminders[...] = reminding(stats["reminded"], stats["visits"], weights)
 
@@ -313,6 +354,16 @@ class ArrivalChain(ArrayChain):
         states = batch.states.cpu().numpy()
         before = np.concatenate([states[:, :1], states[:, :-1]], axis=1)
         return torch.from_numpy(np.log(self.kernels(before, states))).to(batch.mask.device)
+
+
+def in_turn(draws: FloatArray, onward: FloatArray, strength: float) -> tuple[float, FloatArray]:
+    """The order after two goals (K, K, K) from draws (K, K, K), shrunk to that after one (K, K); its log evidence."""
+    from scipy.special import gammaln
+
+    prior = strength * onward
+    found, total = draws + prior, draws.sum(-1) + strength
+    evidence = (gammaln(found) - gammaln(prior)).sum() - (gammaln(total) - gammaln(strength)).sum()
+    return float(evidence), found / total[..., None]
 
 
 class HiddenStream(Stream):
