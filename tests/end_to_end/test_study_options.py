@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -75,7 +76,8 @@ def takes_a_value(command) -> set[str]:
     """Names of the options of a command, those that are only there or not left out."""
     options = inspect.signature(command).parameters.values()
     keywords = (one for one in options if one.kind is inspect.Parameter.KEYWORD_ONLY and one.name != "common")
-    return {one.name for one in keywords if one.annotation not in (bool, "bool")}
+    kinds = get_type_hints(command)
+    return {one.name for one in keywords if kinds[one.name] is not bool}
 
 
 def test_every_option_has_a_wrong_value_here():
