@@ -223,6 +223,17 @@ def test_the_second_of_two_clear_questions_needs_fewer_surrogates(monkeypatch):
     assert evidence.holm([1 / 40, 1 / 20]) == pytest.approx([0.05, 0.05])
 
 
+def test_a_quick_test_turns_to_the_question_that_is_farther_from_its_surrogates(monkeypatch):
+    asked = {"g1": "gain", "g2": "goals"}
+    for name, reached in (("g1", 1), ("g2", 0)):  # near the border, and clear
+        counted = property(lambda self, p=asked[name], r=reached: question(max(len(self.values(p, "gain")), 2), r))
+        monkeypatch.setattr(EvidenceResult, name, counted)
+    monkeypatch.setattr(null, "_run_part", lambda *task: {"gain": 0.0})
+    found = null.run(ways(), SMALL, surrogates=99, others=0, quick=True)
+    assert len(found.values("goals", "gain")) >= 39
+    assert len(found.values("gain", "gain")) == null.EXCEEDING
+
+
 def test_p_values_are_besag_and_cliffords():
     assert question(20, 5).p_value == 5 / 20
     assert question(20, 4).p_value == 5 / 21

@@ -121,10 +121,15 @@ class Question(NamedTuple):
         return self.low > 0 and self.effect >= self.floor
 
     @property
+    def distance(self) -> float:
+        """How far the data are beyond the mean surrogate, in standard deviations of surrogates."""
+        spread = float(np.std(self.surrogates)) if len(self.surrogates) > 1 else math.inf
+        return float(self.statistic - np.mean(self.surrogates)) / max(spread, 1e-12)
+
+    @property
     def far(self) -> bool:
         """Whether no surrogate comes near."""
-        spread = np.std(self.surrogates) if len(self.surrogates) > 1 else np.inf
-        return not self.reached and bool(self.statistic > np.mean(self.surrogates) + FAR * spread)
+        return not self.reached and self.distance > FAR
 
     def to_json(self, adjusted: float, found: bool) -> dict[str, Any]:
         """What metrics.json keeps, with the p-value after Holm's correction."""
@@ -235,7 +240,7 @@ class EvidenceResult:
 
     @property
     def unsettled(self) -> list[str]:
-        """Parts of which more surrogates are needed: none where one question has a clear yes."""
+        """Parts that need more surrogates, the one farther beyond its surrogates first; none after a clear yes."""
         one, two = self.g1, self.g2
         if one.clear or (two is not None and two.clear):
             return []
@@ -243,6 +248,7 @@ class EvidenceResult:
         if two is not None and not two.settled(self.most):
             beside = two.counts and two.far and len(two.surrogates) >= SECOND
             found += [] if beside and one.counts and one.far else ["goals"]
+            found = found[::-1] if two.distance > one.distance else found
         return found
 
 
@@ -316,13 +322,15 @@ def run(
     most = len(parts) + surrogates * len(asked) + min(surrogates, AGREEMENTS) + len(moved)
     work_off([Task(0, part) for part in parts])
     batch = max(EXCEEDING, 1 if jobs == 1 else jobs)
-    for first in range(1, surrogates + 1, batch):
-        wanted = asked if first == 1 else found.unsettled[: 1 if quick else None]
-        if not wanted:
-            break
-        numbers = range(first, min(first + batch, surrogates + 1))
-        tasks = [Task(b, part) for b in numbers for part in wanted]
-        work_off(tasks + [Task(b, "halves") for b in numbers if b <= AGREEMENTS])
+    wanted = asked
+    while wanted:
+        first = {part: len(found.values(part, "gain")) for part in wanted}
+        tasks = [
+            Task(first[part] + b, part) for b in range(1, batch + 1) for part in wanted if first[part] + b <= surrogates
+        ]
+        halves = {Task(task.data, "halves") for task in tasks if task.data <= AGREEMENTS} - found.rows.keys()
+        work_off(tasks + sorted(halves))
+        wanted = found.unsettled[: 1 if quick else None]
     work_off(moved)
     return found
 
