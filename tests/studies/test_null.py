@@ -228,7 +228,7 @@ def test_a_quick_test_turns_to_the_question_that_is_farther_from_its_surrogates(
     for name, reached in (("g1", 1), ("g2", 0)):  # near the border, and clear
         counted = property(lambda self, p=asked[name], r=reached: question(max(len(self.values(p, "gain")), 2), r))
         monkeypatch.setattr(EvidenceResult, name, counted)
-    monkeypatch.setattr(null, "_run_part", lambda *task: {"gain": 0.0})
+    monkeypatch.setattr(null, "_run_part", lambda *task: {"gain": 0.0, "seconds": 1.0})
     found = null.run(ways(), SMALL, surrogates=99, others=0, quick=True)
     assert len(found.values("goals", "gain")) >= 39
     assert len(found.values("gain", "gain")) == null.EXCEEDING
