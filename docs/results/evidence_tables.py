@@ -19,7 +19,8 @@ def calibration(metrics: dict[str, Any]) -> str:
         ]
         for entry in need(metrics, "methods").values()
     ]
-    notes = "\n".join(f"- {note}" for note in metrics.get("notes", []))
+    said = [finding["text"] for finding in metrics.get("findings", [])] + metrics.get("notes", [])
+    notes = "\n".join(f"- {note}" for note in said)
     return table(["data", "evidence found", "of", "95% interval of the share"], rows) + "\n" + notes
 
 

@@ -41,7 +41,9 @@ IMAGES = {
 }
 """Figures of a run that pages show: name in the run folder → name in docs/images."""
 LEFT_OUT = ("arrival", "per_intention", "positions")
-"""Entries of metrics.json that no table shows, and that would make the files large; a family of worlds is none."""
+"""Entries of metrics.json that no table shows, and that would make the files large; families of worlds are none."""
+FAMILY = {"relative_accuracy", "share"}
+"""What the entry of a family has one of."""
 
 
 def keep(run: Path, name: str, folder: Path = HERE, *, made: str | None = None) -> Path:
@@ -70,11 +72,7 @@ def keep(run: Path, name: str, folder: Path = HERE, *, made: str | None = None) 
 def brief(value: Any) -> Any:
     """The same without what no table shows, to six digits."""
     if isinstance(value, dict):
-        return {
-            key: brief(item)
-            for key, item in value.items()
-            if key not in LEFT_OUT or "relative_accuracy" in (item or ())
-        }
+        return {key: brief(item) for key, item in value.items() if key not in LEFT_OUT or FAMILY & set(item or ())}
     if isinstance(value, list):
         return [brief(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
